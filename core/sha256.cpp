@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/sha256.h"
 
-#include "core/hex.h"
 #include <swr/error.h>
 
 #include <openssl/evp.h>
@@ -9,6 +8,22 @@
 #include <array>
 
 namespace swr {
+
+namespace {
+
+/// Two lower-case digits for each byte.
+std::string hex_of(std::span<const unsigned char> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(2 * bytes.size());
+  for (const unsigned char byte : bytes) {
+    hex += kDigits[byte >> 4U];
+    hex += kDigits[byte & 15U];
+  }
+  return hex;
+}
+
+}  // namespace
 
 std::string sha256_hex(std::span<const std::byte> data) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};

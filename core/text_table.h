@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: MIT
-// A plain table whose columns are as wide as their widest cell, and that fits a terminal where its
-// width is known.
+// Text for a terminal of known width: broken lines, and a plain table whose columns are as wide as
+// their widest cell, and that fits a terminal where its width is known.
 #pragma once
 
 #include <cstddef>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace swr {
+
+/// The text in lines of at most `width` characters, broken at spaces; a longer word has a line of
+/// its own and stays whole, so that keys and paths can be copied. 0 is any width.
+/// Requires: the text is one line.
+std::vector<std::string> wrap(std::string_view text, std::size_t width);
+
+/// Every line of the text that is too long, broken as above; what follows is indented as the line
+/// is and by two more. 0 leaves the text as it is.
+std::string wrap_lines(std::string_view text, std::size_t width);
 
 /// How a table is written.
 struct TableStyle {

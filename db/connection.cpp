@@ -1,28 +1,193 @@
 // SPDX-License-Identifier: MIT
 #include "db/connection.h"
 
-#include "db/companion_files.h"
-#include "db/database_error.h"
-#include "db/foreign_schema.h"
+#include "core/files.h"
+#include "core/printable.h"
 #include "db/kernels.h"
-#include "db/operation_views.h"
 #include "db/row_digests.h"
 #include "db/schema.h"
 #include <swr/error.h>
 
+#include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <fcntl.h>
+#include <map>
 #include <sqlite3.h>
 #include <string>
+#include <string_view>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace swr {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The files that SQLite keeps beside a database, and believes: whoever can put one there could have
+// it wait for ever, write through a link, change rows or delete a file. So each is looked at when
+// SQLite opens it, however long the connection has been open.
+
+thread_local std::string refusal;
+
+constexpr std::string_view kJournal = "-journal";
+constexpr std::string_view kLog = "-wal";
+
+/// Whoever may add a file to the folder could replace the database as well, unless it is sticky.
+bool is_of_a_stranger(const struct stat& companion, const fs::path& database) {
+  struct stat folder {};
+  struct stat owner {};
+  return stat(database.parent_path().c_str(), &folder) == 0 && (folder.st_mode & S_ISVTX) != 0 &&
+         companion.st_uid != geteuid() && companion.st_uid != 0 &&
+         (stat(database.c_str(), &owner) != 0 || companion.st_uid != owner.st_uid);
+}
+
+/// What is wrong with the file, or nothing.
+std::string_view fault_of(const fs::path& companion, const fs::path& database) {
+  struct stat status {};
+  if (lstat(companion.c_str(), &status) != 0) {
+    return "";
+  }
+  if (!S_ISREG(status.st_mode) || status.st_nlink > 1) {
+    return "is a link or no regular file";
+  }
+  return is_of_a_stranger(status, database) ? "is another user's" : "";
+}
+
+/// Bytes 18 and 19 of a database's header are 2 with a write-ahead log.
+bool is_of_write_ahead_mode(const fs::path& database) {
+  constexpr std::size_t kVersions = 18;
+  const std::string head = RegularFile(database).read(0, kVersions + 2);
+  return head.size() == kVersions + 2 && (head[kVersions] == 2 || head[kVersions + 1] == 2);
+}
+
+std::string_view fault_of_journal(const fs::path& journal, const fs::path& database) {
+  constexpr std::string_view kMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+  std::error_code absent;
+  const std::size_t bytes = fs::file_size(journal, absent);
+  if (absent || bytes == 0) {
+    return "";
+  }
+  if (is_of_write_ahead_mode(database)) {
+    return "is not of this database, which has a write-ahead log";
+  }
+  // A journal's end names the file that several databases share.
+  const std::size_t tail = bytes - std::min(bytes, kMagic.size());
+  const bool names_another = RegularFile(journal).read(tail, kMagic.size()) == kMagic;
+  return names_another ? "names another file, which SQLite would delete" : "";
+}
+
+int refuse(const fs::path& file, std::string_view fault) {
+  refusal = "SQLite would use " + file.string() + ", which " + std::string(fault) +
+            "; see who put it there, and remove it";
+  return SQLITE_CANTOPEN;
+}
+
+fs::path without(std::string_view ending, const std::string& name) {
+  return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : name;
+}
+
+int check_companions(const std::string& name, int flags) try {
+  const bool is_journal = (flags & SQLITE_OPEN_MAIN_JOURNAL) != 0;
+  const fs::path database = without(is_journal ? kJournal : kLog, name);
+  if (const auto fault = fault_of(name, database); !fault.empty()) {
+    return refuse(name, fault);
+  }
+  if (is_journal) {
+    const auto fault = fault_of_journal(name, database);
+    return fault.empty() ? SQLITE_OK : refuse(name, fault);
+  }
+  // SQLite opens the log's index by itself, right after the log.
+  const fs::path index = database.string() + "-shm";
+  const auto fault = fault_of(index, database);
+  return fault.empty() ? SQLITE_OK : refuse(index, fault);
+} catch (const std::exception& failure) {  // Must not pass through SQLite's C.
+  refusal = failure.what();
+  return SQLITE_CANTOPEN;
+}
+
+/// Registered as long as this library is loaded, under a name that no other copy of it has.
+class CarefulFileSystem {
+ public:
+  CarefulFileSystem() : usual_(*sqlite3_vfs_find(nullptr)), careful_(usual_) {
+    name_ = "swr-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));
+    careful_.zName = name_.c_str();
+    careful_.pNext = nullptr;
+    careful_.xOpen = open;
+    sqlite3_vfs_register(&careful_, 0);
+  }
+  ~CarefulFileSystem() { sqlite3_vfs_unregister(&careful_); }
+  CarefulFileSystem(const CarefulFileSystem&) = delete;
+  CarefulFileSystem& operator=(const CarefulFileSystem&) = delete;
+
+  const char* name() const { return name_.c_str(); }
+
+ private:
+  static int open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* given);
+
+  sqlite3_vfs usual_;
+  sqlite3_vfs careful_;
+  std::string name_;
+};
+
+CarefulFileSystem& file_system() {
+  static CarefulFileSystem only;
+  return only;
+}
+
+int CarefulFileSystem::open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags,
+                            int* given) {
+  constexpr int kCompanions = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL;
+  file->pMethods = nullptr;
+  if ((flags & SQLITE_OPEN_MAIN_DB) != 0) {
+    refusal.clear();
+  }
+  if ((flags & SQLITE_OPEN_SUPER_JOURNAL) != 0) {
+    return SQLITE_CANTOPEN;  // Of several databases; swr writes one at a time.
+  }
+  if ((flags & kCompanions) != 0) {
+    if (const int refused = check_companions(name, flags); refused != SQLITE_OK) {
+      return refused;
+    }
+  }
+  sqlite3_vfs& usual = file_system().usual_;
+  return usual.xOpen(&usual, name, file, flags, given);
+}
+
+/// The name of SQLite's usual file system (a VFS), which refuses to open a journal, a log or its
+/// index that is no regular file of its own name, that a stranger put into a folder where all may
+/// write, or a journal of which swr's databases have none: beside a database with a write-ahead
+/// log, or one that names another file, which SQLite would delete. Safe from several threads.
+const char* careful_file_system() { return file_system().name(); }
+
+/// Why this thread was refused a companion since it last opened a database; empty when it was not.
+const std::string& companion_refusal() { return refusal; }
+
+// What the file system and SQLite say.
+
+/// A full disk is SQLITE_FULL, a quota or a limit of the process an input/output error.
+bool is_about_writing(int extended_code) {
+  switch (extended_code) {
+    case SQLITE_IOERR_WRITE:
+    case SQLITE_IOERR_FSYNC:
+    case SQLITE_IOERR_DIR_FSYNC:
+    case SQLITE_IOERR_TRUNCATE:
+    case SQLITE_IOERR_SHMSIZE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Error not_writable(const std::string& file, const std::string& cause) {
+  return {ErrorCode::not_writable, "database " + file + " cannot be written" + cause +
+                                       "; check its permissions and the space left"};
+}
 
 /// Whether this process may use the path, by its effective user.
 bool may(const fs::path& path, int access) {
@@ -133,6 +298,88 @@ SQLite::Database open_read_only(const fs::path& path, std::chrono::milliseconds 
   return open_and_read(immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, timeout);
 }
 
+/// By the text alone: to ask SQLite for the columns of a virtual table is to call its module.
+constexpr const char* kVirtualTables =
+    "SELECT 'the virtual table ' || name FROM main.sqlite_master "
+    "WHERE type = 'table' AND (rootpage = 0 OR sql LIKE '%virtual%') LIMIT 1";
+
+/// Requires: no virtual table. Neither columns that are computed nor indexes of no column (-2) are
+/// swr's.
+constexpr const char* kComputedValues =
+    "SELECT 'the generated column ' || c.name || ' of table ' || t.name "
+    "FROM main.sqlite_master t, pragma_table_xinfo(t.name, 'main') c "
+    "WHERE t.type = 'table' AND c.hidden <> 0 "
+    "UNION ALL "
+    "SELECT 'the index of expressions ' || i.name "
+    "FROM main.sqlite_master i, pragma_index_xinfo(i.name, 'main') c "
+    "WHERE i.type = 'index' AND c.cid = -2 LIMIT 1";
+
+void require_none(const SQLite::Database& database, const char* query,
+                  const std::filesystem::path& path) {
+  SQLite::Statement row(database, query);
+  if (row.executeStep()) {
+    throw Error(ErrorCode::unreadable, "database " + path.string() + " has " +
+                                           printable_line(row.getColumn(0).getString()) +
+                                           ", which no database of swr has; do not use it unless "
+                                           "you know who made it, and then drop that first");
+  }
+}
+
+/// The text of each table and index by its name, without white space.
+std::map<std::string, std::string> schema_of(const SQLite::Database& database) {
+  std::map<std::string, std::string> texts;
+  SQLite::Statement row(database,
+                        "SELECT name, sql FROM main.sqlite_master "
+                        "WHERE type IN ('table', 'index') AND sql IS NOT NULL");
+  while (row.executeStep()) {
+    std::string text = row.getColumn(1).getString();
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+    texts.emplace(row.getColumn(0).getString(), std::move(text));
+  }
+  return texts;
+}
+
+[[noreturn]] void reject_change(const std::filesystem::path& path, const std::string& name) {
+  throw Error(ErrorCode::not_writable,
+              "database " + path.string() + " cannot be written: its " + printable_line(name) +
+                  " is not as swr makes it, and SQLite would compute what was added there; merge "
+                  "it into a new one with 'swr-tune db merge --out NEW --from " +
+                  path.string() + "'");
+}
+
+/// Refuses virtual tables, whose modules read what they like, and generated columns and indexes of
+/// expressions, which compute whatever the file says. Tables, views and indexes of columns that
+/// somebody added are left alone: views and triggers are off, and nothing asks the others.
+void require_plain_schema(const SQLite::Database& database, const std::filesystem::path& path) {
+  require_none(database, kVirtualTables, path);
+  require_none(database, kComputedValues, path);
+}
+
+/// Refuses a database to be written in which tables and indexes of swr's are not, by their text,
+/// those of `expected`, or have further indexes with a condition: checks, defaults and conditions
+/// are computed with every row that is written. Whatever else was added is left alone.
+void require_expected_schema(const SQLite::Database& database, const SQLite::Database& expected,
+                             const std::filesystem::path& path) {
+  const auto found = schema_of(database);
+  const auto own = schema_of(expected);
+  for (const auto& [name, text] : own) {
+    const auto same = found.find(name);
+    if (same == found.end() || same->second != text) {
+      reject_change(path, name);
+    }
+  }
+  SQLite::Statement conditional(database,
+                                "SELECT i.name FROM main.sqlite_master t, "
+                                "pragma_index_list(t.name, 'main') i "
+                                "WHERE t.type = 'table' AND i.partial = 1");
+  while (conditional.executeStep()) {
+    const std::string name = conditional.getColumn(0).getString();
+    if (!own.contains(name)) {
+      reject_change(path, name);
+    }
+  }
+}
+
 void configure(SQLite::Database& database, int option, int value) {
   if (sqlite3_db_config(database.getHandle(), option, value, nullptr) != SQLITE_OK) {
     throw SQLite::Exception(database.getHandle());
@@ -236,6 +483,44 @@ SQLite::Database until_unlocked(std::chrono::milliseconds timeout, Open&& open) 
 }
 
 }  // namespace
+
+Error database_error(const SQLite::Exception& failure, const std::filesystem::path& path) {
+  const std::string file = path.string();
+  const std::string cause = std::string(" (SQLite: ") + failure.what() + ")";
+  if (const std::string& refusal = companion_refusal(); !refusal.empty()) {
+    return {ErrorCode::unreadable, "database " + file + " is not opened: " + refusal};
+  }
+  constexpr int kPrimaryCodeMask = 0xff;
+  switch (failure.getErrorCode() & kPrimaryCodeMask) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return {
+          ErrorCode::database_locked,
+          "database " + file + " is locked by another process; wait for it to finish, or stop it"};
+    case SQLITE_NOTADB:
+      return {ErrorCode::unreadable,
+              file + " is no SQLite database; choose another file, or move this one away"};
+    case SQLITE_READONLY:
+    case SQLITE_FULL:
+    case SQLITE_PERM:
+      return not_writable(file, cause);
+    case SQLITE_IOERR:
+      if (is_about_writing(failure.getExtendedErrorCode())) {
+        return not_writable(file, cause);
+      }
+      [[fallthrough]];
+    case SQLITE_CANTOPEN:
+      return {ErrorCode::unreadable, "database " + file + " cannot be read" + cause +
+                                         "; check its permissions and its directory's"};
+    case SQLITE_CONSTRAINT:
+      return {ErrorCode::invalid_argument, "database " + file + " refuses the row" + cause +
+                                               "; its values break the schema's rules"};
+    default:
+      return {ErrorCode::unreadable, "database " + file + " is damaged" + cause +
+                                         "; keep a copy, save what is left with `sqlite3 FILE "
+                                         ".recover`, and name another file"};
+  }
+}
 
 SQLite::Database open_database(const fs::path& path, Store::Mode mode,
                                std::optional<Store::Content> content,

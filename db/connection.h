@@ -3,15 +3,30 @@
 // up.
 #pragma once
 
+#include <swr/error.h>
 #include <swr/store.h>
 
 #include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Exception.h>
 
 #include <chrono>
 #include <filesystem>
 #include <optional>
 
 namespace swr {
+
+/// SQLite's failures as one line with the file, what is wrong and what to do.
+Error database_error(const SQLite::Exception& failure, const std::filesystem::path& path);
+
+/// Runs `action` and turns SQLite's exceptions into Error.
+template <typename Action>
+auto with_database_errors(const std::filesystem::path& path, Action&& action) {
+  try {
+    return action();
+  } catch (const SQLite::Exception& failure) {
+    throw database_error(failure, path);
+  }
+}
 
 /// How long a statement waits for another process before it fails with database_locked.
 inline constexpr std::chrono::milliseconds kBusyTimeout{5000};

@@ -3,7 +3,6 @@
 
 #include "core/printable.h"
 #include "db/connection.h"
-#include "db/database_error.h"
 #include "db/kernels.h"
 #include "db/row_digests.h"
 #include "db/rows.h"
@@ -13,7 +12,6 @@
 #include <SQLiteCpp/Transaction.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -120,24 +118,15 @@ class HistoryReader {
                           "ORDER BY ratio, result_id");
     row.bind(1, static_cast<std::int64_t>(decision_id));
     while (row.executeStep()) {
+      const Finalist read = read_finalist(row, {path_, "finalist"});
       finalists.push_back({.result_id = row.getColumn("result_id").getInt64(),
-                           .ratio = ratio(row, "ratio"),
-                           .ratio_low = ratio(row, "ratio_low"),
-                           .ratio_high = ratio(row, "ratio_high"),
-                           .tied = row.getColumn("tied").getInt64() != 0,
+                           .ratio = read.ratio,
+                           .ratio_low = read.ratio_low,
+                           .ratio_high = read.ratio_high,
+                           .tied = read.tied,
                            .rounds = row.getColumn("rounds").getInt64()});
     }
     return finalists;
-  }
-
-  double ratio(SQLite::Statement& row, const char* column) const {
-    const double value = row.getColumn(column).getDouble();
-    if (!std::isfinite(value) || value <= 0.0) {
-      throw Error(ErrorCode::unreadable,
-                  "database " + path_.string() + ", table finalist, result " +
-                      row.getColumn("result_id").getString() + ": " + column + " is no ratio");
-    }
-    return value;
   }
 
   void read_decisions() {

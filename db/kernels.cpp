@@ -1,22 +1,73 @@
 // SPDX-License-Identifier: MIT
 #include "db/kernels.h"
 
-#include "db/operation_views.h"
-#include "db/row_source.h"
-#include "db/table.h"
+#include "db/rows.h"
 #include <swr/problem.h>
 
 #include <SQLiteCpp/Statement.h>
 
+#include <algorithm>
+
 namespace swr {
 namespace {
 
-std::string in_quotes(const std::string& text) {
-  std::string quoted = "'";
+/// As a name of SQL, or as a text: the quotation marks differ.
+std::string in_quotes(std::string_view text, char mark) {
+  std::string result(1, mark);
   for (const char c : text) {
-    quoted += c == '\'' ? "''" : std::string(1, c);
+    result += c == mark ? std::string(2, mark) : std::string(1, c);
   }
-  return quoted + "'";
+  return result + mark;
+}
+
+std::string member(const char* object, const Field& field) {
+  return "json_extract(" + std::string(object) + ", " +
+         in_quotes("$.\"" + std::string(field.name) + "\"", '\'') + ")";
+}
+
+/// `usual` are the operation's default members.
+std::string value_of(const char* object, const Field& field, const void* usual) {
+  const std::string stored = member(object, field);
+  if (!field.came_later) {
+    return stored;
+  }
+  const int value = field.read(usual);
+  return "coalesce(" + stored + ", " +
+         (field.is_text() ? in_quotes(field.spellings[static_cast<std::size_t>(value)], '\'')
+                          : std::to_string(value)) +
+         ")";
+}
+
+std::string axis_value(const Operation& operation, const Axis& axis) {
+  const std::string value = value_of("axes", axis, operation.default_axes().members());
+  if (!axis.came_later || !axis.only) {
+    return value;
+  }
+  return "CASE WHEN " + member("axes", operation.axes().front()) + " = " +
+         in_quotes(to_string(*axis.only), '\'') + " THEN " + value + " END";
+}
+
+std::string column(const std::string& value, const Field& field) {
+  return "  " + value + " AS " + in_quotes(field.name, '"') + ",\n";
+}
+
+std::string stored_sql(SQLite::Database& database, const std::string& name) {
+  SQLite::Statement row(database, "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?");
+  row.bind(1, name);
+  return row.executeStep() ? row.getColumn(0).getString() : "";
+}
+
+bool is_current(SQLite::Database& database, const Operation& operation) {
+  return stored_sql(database, view_name(operation)) == view_sql(operation);
+}
+
+/// A process may know kernels of other files.
+std::vector<const Operation*> viewed_operations(SQLite::Database& database) {
+  std::vector<const Operation*> viewed = operations_of_swr();
+  for (const Operation* const kernel : kernels_of(database)) {
+    viewed.push_back(kernel);
+  }
+  return viewed;
 }
 
 /// What the process has for each kernel's operation, which may be nothing.
@@ -95,9 +146,46 @@ std::vector<std::string> unknown_kernels(const SQLite::Database& database) {
 std::string is_readable_row(const SQLite::Database& database) {
   std::string names;
   for (const std::string& op : unknown_kernels(database)) {
-    names += (names.empty() ? "" : ", ") + in_quotes(op);
+    names += (names.empty() ? "" : ", ") + in_quotes(op, '\'');
   }
   return names.empty() ? "true" : "op NOT IN (" + names + ")";
+}
+
+std::string view_name(const Operation& operation) {
+  return std::string(operation.name()) + "_results";
+}
+
+std::string view_sql(const Operation& operation) {
+  std::string columns;
+  for (const ProblemField& field : operation.fields()) {
+    columns += column(value_of(field.role == FieldRole::kind ? "kind" : "sizes", field,
+                               operation.default_problem().members()),
+                      field);
+  }
+  for (const Axis& axis : operation.axes()) {
+    columns += column(axis_value(operation, axis), axis);
+  }
+  return "CREATE VIEW " + in_quotes(view_name(operation), '"') + " AS SELECT\n" + columns +
+         "  all_results.*\nFROM all_results WHERE op = " + in_quotes(operation.name(), '\'');
+}
+
+bool has_operation_views(SQLite::Database& database) {
+  return std::ranges::all_of(viewed_operations(database), [&](const Operation* operation) {
+    return is_current(database, *operation);
+  });
+}
+
+void write_operation_views(SQLite::Database& database) {
+  for (const Operation* const operation : viewed_operations(database)) {
+    write_operation_view(database, *operation);
+  }
+}
+
+void write_operation_view(SQLite::Database& database, const Operation& operation) {
+  if (!is_current(database, operation)) {
+    database.exec("DROP VIEW IF EXISTS " + in_quotes(view_name(operation), '"'));
+    database.exec(view_sql(operation));
+  }
 }
 
 }  // namespace swr

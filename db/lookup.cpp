@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/connection.h"
-#include "db/database_error.h"
 #include "db/lookup_records.h"
 #include "db/lookup_table.h"
-#include "db/remembered_answers.h"
-#include "db/shipped.h"
 #include <swr/error.h>
 #include <swr/lookup.h>
 

@@ -3,9 +3,9 @@
 // problem on a device) with its variants ranked once, and an index to find the nearest place.
 #pragma once
 
+#include "core/recorded_space.h"
 #include "db/match.h"
 #include "db/problem_key.h"
-#include "db/remembered_answers.h"
 #include "db/shape_tree.h"
 #include <swr/lookup.h>
 
@@ -13,8 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace swr {
@@ -44,6 +47,38 @@ struct LookupRecords {
   std::vector<Variant> variants;
   std::vector<LookupRow> rows;
   std::vector<LookupDecision> decisions;
+};
+
+/// Answers that took a search or the closed form, for who asks the same again: a program that
+/// serves asks a few thousand questions over and over, most of which nobody tuned exactly. Safe
+/// from any thread. Questions are spread over shards with a lock each, so that threads seldom meet.
+/// Holds a bounded number of answers: a full shard begins anew.
+class RememberedAnswers {
+ public:
+  std::optional<Answer> find(const ProblemKey& problem, const DeviceInfo& device);
+  void remember(const ProblemKey& problem, const DeviceInfo& device, const Answer& answer);
+
+ private:
+  static constexpr std::size_t kShards = 16;
+  static constexpr std::size_t kMostOfAShard = 1024;  ///< About half a MiB.
+
+  struct Remembered {
+    DeviceInfo device;  ///< Without its name, which decides nothing.
+    Answer answer;
+  };
+  struct Hash {
+    std::size_t operator()(const ProblemKey& key) const { return hash_of(key); }
+  };
+  /// One cache line and more, so that the locks of two do not meet.
+  struct alignas(64) Shard {
+    std::mutex mutex;
+    /// A problem is asked for one device at a time: the newest counts.
+    std::unordered_map<ProblemKey, Remembered, Hash> answers;
+  };
+
+  Shard& shard_of(const ProblemKey& problem);
+
+  std::array<Shard, kShards> shards_;
 };
 
 /// Immutable once built; safe from any thread.
@@ -188,5 +223,20 @@ class LookupTable {
   std::vector<std::uint32_t> problems_;  ///< By place, in the records.
   std::vector<Candidate> candidates_;
 };
+
+// Measured results that come with swr: shipped/*.spaces, compiled into this library. They answer
+// below what a database holds. scripts/measure_shipped measures them anew.
+
+/// Every recording that comes with swr.
+const std::vector<RecordedSpace>& shipped_spaces();
+
+/// What of recordings may answer: of each the variants near its fastest, without ids.
+LookupRecords lookup_records_of(std::span<const RecordedSpace> spaces);
+
+/// The recordings that come with swr as a table; made once, on first use, by any thread.
+const LookupTable& shipped_table();
+
+/// True when they were taken in this setting: a warm L2 and the built-in templates.
+bool are_shipped_in(const Setting& setting);
 
 }  // namespace swr

@@ -23,7 +23,7 @@ unsigned bits_of(const Field& field) {
   return static_cast<unsigned>(std::bit_width(static_cast<unsigned>(field.most)));
 }
 
-[[noreturn]] void reject(const Operation& operation, const std::string& message) {
+[[noreturn]] void reject_operation(const Operation& operation, const std::string& message) {
   throw Error(ErrorCode::invalid_argument,
               "operation " + std::string(operation.name()) + " has " + message);
 }
@@ -92,14 +92,15 @@ void require_key(const Operation& operation) {
     bits += is_kind ? bits_of(field) : 0;
   }
   if (sizes > ShapePoint::kDimensions) {
-    reject(operation, std::to_string(sizes) + " sizes, and keys have room for " +
-                          std::to_string(ShapePoint::kDimensions) +
-                          "; make a kind of one that neighbours share");
+    reject_operation(operation, std::to_string(sizes) + " sizes, and keys have room for " +
+                                    std::to_string(ShapePoint::kDimensions) +
+                                    "; make a kind of one that neighbours share");
   }
   if (bits > kKindBits || kinds > kKindBits) {
-    reject(operation, std::to_string(kinds) + " fields of kind of " + std::to_string(bits) +
-                          " bits, and keys have room for " + std::to_string(kKindBits) +
-                          "; lower the most that they may hold");
+    reject_operation(operation, std::to_string(kinds) + " fields of kind of " +
+                                    std::to_string(bits) + " bits, and keys have room for " +
+                                    std::to_string(kKindBits) +
+                                    "; lower the most that they may hold");
   }
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "db/query.h"
-
+// What a Store answers.
 #include "db/lookup_records.h"
 #include "db/match.h"
 #include "db/rows.h"
+#include "db/store_impl.h"
 #include <swr/error.h>
 
+#include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <tuple>
@@ -278,104 +280,155 @@ bool comes_first(const StoredResult& a, const StoredResult& b) {
 
 }  // namespace
 
-std::optional<Match> find_best(SQLite::Database& database, const fs::path& path,
-                               const Problem& problem, const DeviceInfo& device,
-                               const Setting& setting) {
-  const SQLite::Transaction snapshot(database);
-  const LookupTable table(
-      read_lookup_records(database, path, setting, LookupScope{problem, device.sm_arch}));
-  const auto hit = table.find(problem, device);
-  if (!hit) {
-    return std::nullopt;
-  }
-  StoredResult stored = Reader(database, path).result(hit->candidate.result_id);
-  return Match{hit->level, std::move(stored.result), stored.problem, stored.device, hit->distance};
+std::optional<Match> Store::best(const Problem& problem, const DeviceInfo& device,
+                                 const Setting& setting) const {
+  validate(problem);
+  return with_database_errors(impl_->path, [&]() -> std::optional<Match> {
+    const SQLite::Transaction snapshot(impl_->database);
+    const LookupTable table(read_lookup_records(impl_->database, impl_->path, setting,
+                                                LookupScope{problem, device.sm_arch}));
+    const auto hit = table.find(problem, device);
+    if (!hit) {
+      return std::nullopt;
+    }
+    StoredResult stored = Reader(impl_->database, impl_->path).result(hit->candidate.result_id);
+    return Match{hit->level, std::move(stored.result), stored.problem, stored.device,
+                 hit->distance};
+  });
 }
 
-std::vector<StoredResult> find_results(const SQLite::Database& database, const fs::path& path,
-                                       const Problem& problem, const DeviceInfo& device,
-                                       const Setting& setting) {
-  const Reader reader(database, path);
-  const auto stored = reader.find(problem);
-  if (!stored) {
-    return {};
-  }
-  auto results = reader.latest(*stored, same_devices(reader.device_groups(), device), setting);
-  std::ranges::sort(results, comes_first);
-  for (StoredResult& result : results) {
-    reader.add_samples(result);
-  }
-  return results;
+std::vector<StoredResult> Store::results(const Problem& problem, const DeviceInfo& device,
+                                         const Setting& setting) const {
+  return with_database_errors(impl_->path, [&]() -> std::vector<StoredResult> {
+    const Reader reader(impl_->database, impl_->path);
+    const auto stored = reader.find(problem);
+    if (!stored) {
+      return {};
+    }
+    auto results = reader.latest(*stored, same_devices(reader.device_groups(), device), setting);
+    std::ranges::sort(results, comes_first);
+    for (StoredResult& result : results) {
+      reader.add_samples(result);
+    }
+    return results;
+  });
 }
 
-std::vector<StoredResult> find_known_results(const SQLite::Database& database, const fs::path& path,
-                                             long long run_id, const Problem& problem,
-                                             const DeviceInfo& device) {
-  const Reader reader(database, path);
-  const auto stored = reader.find(problem);
-  if (!stored) {
-    return {};
-  }
-  std::map<Variant, StoredResult> newest;
-  for (const StoredDevice& same : same_devices(reader.device_groups(), device)) {
-    for (StoredResult& known : reader.known(run_id, *stored, same)) {
-      StoredResult& slot = newest[known.result.variant];
-      if (slot.id < known.id) {
-        slot = std::move(known);
+std::vector<StoredResult> Store::known_results(long long run_id, const Problem& problem,
+                                               const DeviceInfo& device) const {
+  return with_database_errors(impl_->path, [&]() -> std::vector<StoredResult> {
+    const Reader reader(impl_->database, impl_->path);
+    const auto stored = reader.find(problem);
+    if (!stored) {
+      return {};
+    }
+    std::map<Variant, StoredResult> newest;
+    for (const StoredDevice& same : same_devices(reader.device_groups(), device)) {
+      for (StoredResult& known : reader.known(run_id, *stored, same)) {
+        StoredResult& slot = newest[known.result.variant];
+        if (slot.id < known.id) {
+          slot = std::move(known);
+        }
       }
     }
-  }
-  std::vector<StoredResult> results;
-  for (auto& [variant, known] : newest) {
-    if (known.result.state != ResultState::throttled) {
-      reader.add_samples(known);
-      results.push_back(std::move(known));
+    std::vector<StoredResult> results;
+    for (auto& [variant, known] : newest) {
+      if (known.result.state != ResultState::throttled) {
+        reader.add_samples(known);
+        results.push_back(std::move(known));
+      }
     }
-  }
-  return results;
+    return results;
+  });
 }
 
-std::optional<StoredDecision> find_known_decision(const SQLite::Database& database,
-                                                  const fs::path& path, long long run_id,
-                                                  const Problem& problem, const DeviceInfo& device,
-                                                  std::string_view objective) {
-  const Reader reader(database, path);
-  const auto stored = reader.find(problem);
-  if (!stored) {
-    return std::nullopt;
-  }
-  std::optional<std::pair<StoredDevice, DecisionRow>> newest;
-  for (const StoredDevice& same : same_devices(reader.device_groups(), device)) {
-    const auto decision = reader.known_decision(run_id, *stored, same, objective);
-    if (decision && (!newest || newest->second.id < decision->id)) {
-      newest = {same, *decision};
+std::optional<StoredDecision> Store::known_decision(long long run_id, const Problem& problem,
+                                                    const DeviceInfo& device,
+                                                    std::string_view objective) const {
+  return with_database_errors(impl_->path, [&]() -> std::optional<StoredDecision> {
+    const Reader reader(impl_->database, impl_->path);
+    const auto stored = reader.find(problem);
+    if (!stored) {
+      return std::nullopt;
     }
-  }
-  if (!newest) {
-    return std::nullopt;
-  }
-  StoredDecision known{.tie_threshold = newest->second.tie_threshold};
-  for (auto& [result_id, finalist] : reader.finalists(newest->second)) {
-    known.screening_us.push_back(reader.screening_us(run_id, *stored, newest->first, result_id));
-    known.finalists.push_back(std::move(finalist));
-  }
-  return known;
+    std::optional<std::pair<StoredDevice, DecisionRow>> newest;
+    for (const StoredDevice& same : same_devices(reader.device_groups(), device)) {
+      const auto decision = reader.known_decision(run_id, *stored, same, objective);
+      if (decision && (!newest || newest->second.id < decision->id)) {
+        newest = {same, *decision};
+      }
+    }
+    if (!newest) {
+      return std::nullopt;
+    }
+    StoredDecision known{.tie_threshold = newest->second.tie_threshold};
+    for (auto& [result_id, finalist] : reader.finalists(newest->second)) {
+      known.screening_us.push_back(reader.screening_us(run_id, *stored, newest->first, result_id));
+      known.finalists.push_back(std::move(finalist));
+    }
+    return known;
+  });
 }
 
-StoredResult find_result(const SQLite::Database& database, const fs::path& path,
-                         long long result_id) {
-  return Reader(database, path).result(result_id);
+StoredResult Store::result(long long result_id) const {
+  return with_database_errors(
+      impl_->path, [&] { return Reader(impl_->database, impl_->path).result(result_id); });
 }
 
-std::vector<StoredResult> find_winners(SQLite::Database& database, const fs::path& path,
-                                       const Setting& setting) {
-  const SQLite::Transaction snapshot(database);
-  const Reader reader(database, path);
-  std::vector<StoredResult> winners;
-  for (const long long id : LookupTable(read_lookup_records(database, path, setting)).winners()) {
-    winners.push_back(reader.result(id));
-  }
-  return winners;
+std::vector<StoredResult> Store::winners(const Setting& setting) const {
+  return with_database_errors(impl_->path, [&] {
+    const SQLite::Transaction snapshot(impl_->database);
+    const Reader reader(impl_->database, impl_->path);
+    std::vector<StoredResult> winners;
+    for (const long long id :
+         LookupTable(read_lookup_records(impl_->database, impl_->path, setting)).winners()) {
+      winners.push_back(reader.result(id));
+    }
+    return winners;
+  });
+}
+
+std::vector<Setting> Store::settings() const {
+  return with_database_errors(impl_->path, [&] {
+    std::vector<Setting> settings;
+    SQLite::Statement row(impl_->database, "SELECT * FROM run");
+    while (row.executeStep()) {
+      const RunInfo run = read_run(row, {impl_->path, "run"});
+      settings.push_back({run.l2_state.empty() ? L2State::warm : parse_l2_state(run.l2_state),
+                          run.overlay_digest});
+    }
+    std::ranges::sort(settings);
+    settings.erase(std::unique(settings.begin(), settings.end()), settings.end());
+    return settings;
+  });
+}
+
+std::vector<GpuReference> Store::references(long long run_id) const {
+  return with_database_errors(impl_->path, [&] {
+    std::vector<GpuReference> references;
+    SQLite::Statement row(impl_->database,
+                          "SELECT * FROM gpu_reference WHERE run_id = ? ORDER BY id");
+    row.bind(1, static_cast<std::int64_t>(run_id));
+    while (row.executeStep()) {
+      references.push_back(read_reference(row, {impl_->path, "gpu_reference"}));
+    }
+    return references;
+  });
+}
+
+RunInfo Store::run_of(long long result_id) const {
+  return with_database_errors(impl_->path, [&] {
+    SQLite::Statement row(impl_->database,
+                          "SELECT run.* FROM run JOIN result ON result.run_id = run.id "
+                          "WHERE result.id = ?");
+    row.bind(1, static_cast<std::int64_t>(result_id));
+    if (!row.executeStep()) {
+      throw Error(ErrorCode::invalid_argument, "database " + impl_->path.string() +
+                                                   " has no result " + std::to_string(result_id) +
+                                                   "; ask with the id of a stored result");
+    }
+    return read_run(row, {impl_->path, "run"});
+  });
 }
 
 }  // namespace swr

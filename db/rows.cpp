@@ -552,6 +552,9 @@ Finalist read_finalist(SQLite::Statement& row, const RowSource& source) {
     read("ratio_low", finalist.ratio_low);
     read("ratio_high", finalist.ratio_high);
     read("tied", finalist.tied);
+    if (!(std::min({finalist.ratio, finalist.ratio_low, finalist.ratio_high}) > 0)) {
+      reject("ratio", "above 0");
+    }
     return finalist;
   });
 }

@@ -4,23 +4,74 @@
 // come from anywhere.
 #pragma once
 
-#include "db/row_source.h"
-#include "db/row_text.h"
+#include "core/json.h"
 #include "db/table.h"
-#include "db/table_rows.h"
 #include <swr/device.h>
+#include <swr/error.h>
 #include <swr/problem.h>
 #include <swr/result.h>
 #include <swr/store.h>
+#include <swr/variant.h>
 
 #include <SQLiteCpp/Statement.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace swr {
+
+// Problems and variants of any operation as the text that their rows hold: JSON objects with the
+// operation's fields and axes in declared order (docs/db_schema.md).
+
+// Require: a valid problem; a variant whose axes have values of theirs.
+/// The fields that no size makes up for.
+std::string kind_text(const Problem& problem);
+/// The fields that may differ between neighbours.
+std::string sizes_text(const Problem& problem);
+/// The axes of the variant's family. Of fields and axes, one that came later is left out where it
+/// has its default, so that rows from before it came say what rows of today say.
+std::string axes_text(const Variant& variant);
+
+/// What a text says. Rows that swr wrote are canonical: equal values have equal text.
+template <typename Value>
+struct FromText {
+  Value value;
+  bool is_canonical = true;
+};
+
+// The inverse; members may come in any order.
+// Throw: Error naming the value that cannot be believed.
+FromText<Problem> problem_from_text(const Operation& operation, std::string_view kind,
+                                    std::string_view sizes);
+FromText<Variant> variant_from_text(const Operation& operation, std::string_view axes);
+
+// The same of objects; other members than the operation's are refused.
+Problem problem_from_members(const Operation& operation, const Json& kind, const Json& sizes);
+Variant variant_from_members(const Operation& operation, const Json& axes);
+
+/// Where a row was read, for messages.
+struct RowSource {
+  const std::filesystem::path& path;
+  std::string_view table;
+};
+
+/// Runs `read`; a value that cannot be believed becomes an error that names the row by what `id`
+/// returns.
+template <typename Id, typename Read>
+auto read_row_named(Id&& id, const RowSource& source, Read&& read) {
+  try {
+    return read();
+  } catch (const Error& failure) {
+    throw Error(ErrorCode::unreadable,
+                "database " + source.path.string() + " holds a bad row " + id() + " in table " +
+                    std::string(source.table) + ": " + failure.what() +
+                    "; delete that row with sqlite3, or use a copy of the file "
+                    "from before it was edited");
+  }
+}
 
 // Throw: Error{invalid_argument} naming the first value that cannot be stored.
 Cells to_cells(const Problem& problem);

@@ -2,7 +2,7 @@
 #include "db/schema.h"
 
 #include "core/embedded_file.h"
-#include "db/operation_views.h"
+#include "db/kernels.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Transaction.h>

@@ -180,7 +180,7 @@ CREATE TABLE gpu_reference (
 CREATE INDEX gpu_reference_by_run ON gpu_reference (run_id);
 CREATE INDEX gpu_reference_unsealed ON gpu_reference (id) WHERE digest IS NULL;
 
--- The views of operations, with a column for each field and axis, stand on this one (operation_views.cpp).
+-- The views of operations, with a column for each field and axis, stand on this one (kernels.cpp).
 CREATE VIEW all_results AS
 SELECT result.id AS result_id, run.id AS run_id, started_at, device.name AS device, sm_arch,
        problem.op, problem.kind, problem.sizes, variant.axes, provenance, state, detail,

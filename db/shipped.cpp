@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "db/shipped.h"
-
 #include "core/embedded_file.h"
 #include "core/recorded_space.h"
+#include "db/lookup_table.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/enum_text.h"
-#include "db/connection.h"
-#include "db/database_error.h"
 #include "db/kernels.h"
-#include "db/query.h"
-#include "db/row_digests.h"
 #include "db/rows.h"
+#include "db/store_impl.h"
 #include <swr/store.h>
 
 #include <SQLiteCpp/Transaction.h>
@@ -137,44 +134,6 @@ long long insert_decision(SQLite::Database& database, Cells cells,
 
 std::string_view to_string(MatchLevel value) { return enum_text<MatchLevel>(kMatchLevels, value); }
 
-struct Store::Impl {
-  std::filesystem::path path;
-  Mode mode;
-  SQLite::Database database;
-
-  /// Runs `action` in a transaction of its own.
-  template <typename Write>
-  long long write(Write&& action) {
-    if (mode == Mode::read_only) {
-      throw Error(ErrorCode::not_writable, "database " + path.string() +
-                                               " was opened for reading; open it read_write to "
-                                               "record results");
-    }
-    return with_database_errors(path, [&] {
-      SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
-      const long long id = action();
-      seal_rows(database);
-      transaction.commit();
-      return id;
-    });
-  }
-
-  /// Adds what was counted after the rest of a row, whose column `awaited` is NULL until then.
-  void add_later(long long result_id, const Cells& cells, const char* awaited, const char* what) {
-    write([&] {
-      const Cells which{{"id", result_id}, {awaited, std::monostate{}}};
-      Cells changed = cells;
-      changed.push_back({"digest", std::monostate{}});
-      if (update_row(database, "result", changed, which) == 0) {
-        throw Error(ErrorCode::invalid_argument,
-                    "database " + path.string() + " has no result " + std::to_string(result_id) +
-                        " that waits for " + what + "; record() returns the id of a row");
-      }
-      return result_id;
-    });
-  }
-};
-
 Store::Store(const std::filesystem::path& path, Mode mode, Content content)
     : impl_(new Impl{path, mode, open_database(path, mode, content)}) {
   with_database_errors(path, [&] { require_intact_rows(impl_->database, path); });
@@ -232,8 +191,8 @@ void Store::record_choice(long long run_id, const Problem& problem, const Device
   impl_->write([&] {
     SQLite::Database& database = impl_->database;
     require_run(database, run_id, impl_->path);
-    for (const RankedResult& result : ranked) {
-      find_result(database, impl_->path, result.result_id);
+    for (const RankedResult& ranked_result : ranked) {
+      (void)result(ranked_result.result_id);
     }
     return insert_decision(database,
                            {{"run_id", run_id},
@@ -284,67 +243,12 @@ void Store::record_reference(long long run_id, const DeviceInfo& device,
   });
 }
 
-std::vector<GpuReference> Store::references(long long run_id) const {
-  return with_database_errors(
-      impl_->path, [&] { return find_references(impl_->database, impl_->path, run_id); });
-}
-
-std::optional<Match> Store::best(const Problem& problem, const DeviceInfo& device,
-                                 const Setting& setting) const {
-  validate(problem);
-  return with_database_errors(impl_->path, [&] {
-    return find_best(impl_->database, impl_->path, problem, device, setting);
-  });
-}
-
-std::vector<StoredResult> Store::results(const Problem& problem, const DeviceInfo& device,
-                                         const Setting& setting) const {
-  return with_database_errors(impl_->path, [&] {
-    return find_results(impl_->database, impl_->path, problem, device, setting);
-  });
-}
-
-std::vector<Setting> Store::settings() const {
-  return with_database_errors(impl_->path,
-                              [&] { return find_settings(impl_->database, impl_->path); });
-}
-
 void Store::finish_run(long long run_id) {
   impl_->write([&] {
     require_run(impl_->database, run_id, impl_->path);
     mark_finished(impl_->database, run_id);
     return run_id;
   });
-}
-
-std::vector<StoredResult> Store::known_results(long long run_id, const Problem& problem,
-                                               const DeviceInfo& device) const {
-  return with_database_errors(impl_->path, [&] {
-    return find_known_results(impl_->database, impl_->path, run_id, problem, device);
-  });
-}
-
-std::optional<StoredDecision> Store::known_decision(long long run_id, const Problem& problem,
-                                                    const DeviceInfo& device,
-                                                    std::string_view objective) const {
-  return with_database_errors(impl_->path, [&] {
-    return find_known_decision(impl_->database, impl_->path, run_id, problem, device, objective);
-  });
-}
-
-StoredResult Store::result(long long result_id) const {
-  return with_database_errors(impl_->path,
-                              [&] { return find_result(impl_->database, impl_->path, result_id); });
-}
-
-RunInfo Store::run_of(long long result_id) const {
-  return with_database_errors(impl_->path,
-                              [&] { return find_run_of(impl_->database, impl_->path, result_id); });
-}
-
-std::vector<StoredResult> Store::winners(const Setting& setting) const {
-  return with_database_errors(impl_->path,
-                              [&] { return find_winners(impl_->database, impl_->path, setting); });
 }
 
 }  // namespace swr

@@ -6,6 +6,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include <optional>
+#include <sqlite3.h>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -25,11 +26,11 @@ using Cells = std::vector<NamedCell>;
 /// Inserts a row and returns its id.
 long long insert_row(SQLite::Database& database, std::string_view table, const Cells& cells);
 
-/// The id of the row with exactly these values; empty when there is none.
 /// True when the row has these cells.
 bool has_cells(SQLite::Database& database, std::string_view table, long long id,
                const Cells& cells);
 
+/// The id of the row with exactly these values; empty when there is none.
 std::optional<long long> find_row(SQLite::Database& database, std::string_view table,
                                   const Cells& cells);
 
@@ -40,5 +41,51 @@ long long find_or_insert_row(SQLite::Database& database, std::string_view table,
 /// Changes the rows whose columns have the values of `which`; returns their number.
 int update_row(SQLite::Database& database, std::string_view table, const Cells& cells,
                const Cells& which);
+
+/// A value of the current row, by SQLiteCpp's names. Valid until the next step.
+class CellView {
+ public:
+  explicit CellView(sqlite3_value* value) : value_(value) {}
+
+  bool isInteger() const { return type() == SQLITE_INTEGER; }
+  bool isFloat() const { return type() == SQLITE_FLOAT; }
+  bool isText() const { return type() == SQLITE_TEXT; }
+  bool isNull() const { return type() == SQLITE_NULL; }
+  long long getInt64() const { return sqlite3_value_int64(value_); }
+  double getDouble() const { return sqlite3_value_double(value_); }
+  /// Empty for NULL. Valid until the next step.
+  std::string_view getString() const;
+
+ private:
+  int type() const { return sqlite3_value_type(value_); }
+
+  sqlite3_value* value_;
+};
+
+/// Walks the rows of a large table: several times faster than SQLiteCpp's columns, which count
+/// references.
+class TableRows {
+ public:
+  /// Throws, as the following: SQLite::Exception.
+  TableRows(const SQLite::Database& database, const std::string& sql);
+  ~TableRows();
+  TableRows(const TableRows&) = delete;
+  TableRows& operator=(const TableRows&) = delete;
+
+  void bind(const char* name, long long value);
+  void bind(const char* name, const std::string& value);
+
+  /// Moves to the next row; false when there is none.
+  bool next();
+
+  /// Requires: nobody else uses the connection meanwhile.
+  CellView cell(int column) const { return CellView(sqlite3_column_value(statement_, column)); }
+
+ private:
+  void require(int code) const;
+
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
 
 }  // namespace swr

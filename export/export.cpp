@@ -5,7 +5,6 @@
 #include "core/json.h"
 #include "core/operation.h"
 #include "core/sha256.h"
-#include "export/package_source.h"
 #include <swr/error.h>
 #include <swr/version.h>
 

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,5 +71,19 @@ inline Manifest export_kernels(const Store& store, const Generator& generator,
                                const std::filesystem::path& out, const ExportFilter& filter = {}) {
   return export_kernels(store, cubins_of(generator), out, filter);
 }
+
+// The files of a generated C++ package: tuned kernels as a library that needs nothing but the CUDA
+// driver. Dispatch, distance and launch are the very files that swr itself uses.
+
+/// Contents by path below the package's directory.
+using PackageFiles = std::map<std::string, std::string>;
+
+inline constexpr const char* kPackageFormat = "swr-package";
+
+/// `kernels` are the cubins of the manifest's kernels, in their order. `name` becomes the name of
+/// library and namespace. Equal inputs give equal bytes.
+/// Throws: Error{invalid_argument} for a name that is no C++ identifier, or `swr`.
+PackageFiles package_files(const Manifest& manifest, const std::vector<CompiledKernel>& kernels,
+                           const std::string& name);
 
 }  // namespace swr

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "export/package_source.h"
-
 #include "core/ascii.h"
 #include "core/bounded_json.h"
 #include "core/embedded_file.h"
 #include "core/json.h"
 #include "core/operation.h"
 #include "core/package_text.h"
+#include "export/export.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -4,8 +4,6 @@
 #include "generator/compile_log.h"
 #include "generator/confined.h"
 #include "generator/cubin_cache.h"
-#include "generator/digest.h"
-#include "generator/emit.h"
 #include "generator/nvrtc.h"
 #include "generator/template_set.h"
 #include <swr/error.h>

@@ -2,11 +2,12 @@
 #include "generator/template_set.h"
 
 #include "core/embedded_file.h"
-#include "generator/digest.h"
 #include "core/files.h"
+#include "core/sha256.h"
 #include <swr/error.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <system_error>
 
@@ -201,6 +202,68 @@ std::string TemplateSet::digest() const {
     files.push_back({.path = name, .text = text});
   }
   return digest_files(files);
+}
+
+std::string digest_of_fields(std::span<const std::string_view> fields) {
+  std::string joined;
+  for (const std::string_view field : fields) {
+    joined += std::to_string(field.size()) + ":";
+    joined += field;
+  }
+  return sha256_hex(joined);
+}
+
+namespace {
+
+bool is_pragma_once(std::string_view line) {
+  const auto end = line.find_last_not_of(" \t\r");
+  return end != std::string_view::npos && line.substr(0, end + 1) == "#pragma once";
+}
+
+class Flattener {
+ public:
+  explicit Flattener(const TemplateSet& templates) : templates_(templates) {}
+
+  void append(TemplateFile file) {
+    inlined_.insert(file.path);
+    while (!file.text.empty()) {
+      const auto end = file.text.find('\n');
+      const std::string_view line = file.text.substr(0, end);
+      append_line(line);
+      file.text = end == std::string_view::npos ? std::string_view{} : file.text.substr(end + 1);
+    }
+  }
+
+  const std::string& result() const { return result_; }
+
+ private:
+  void append_line(std::string_view line) {
+    if (is_pragma_once(line)) {
+      return;
+    }
+    const auto include = parse_include(line);
+    const auto target = include ? templates_.find(include->path) : std::nullopt;
+    if (!target) {
+      result_ += std::string(line) + "\n";
+    } else if (!inlined_.contains(target->path)) {
+      result_ += "// ---- " + std::string(target->path) + "\n";
+      append(*target);
+      result_ += "// ---- end of " + std::string(target->path) + "\n";
+    }
+  }
+
+  const TemplateSet& templates_;
+  std::set<std::string_view> inlined_;
+  std::string result_;
+};
+
+}  // namespace
+
+std::string flatten_template(const TemplateSet& templates, std::string_view entry) {
+  const std::vector<TemplateFile> files = templates.closure(entry);  // Reports missing includes.
+  Flattener flattener(templates);
+  flattener.append(files.front());
+  return flattener.result();
 }
 
 }  // namespace swr

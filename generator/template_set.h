@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,5 +66,14 @@ class TemplateSet {
 
   std::map<std::string, std::string, std::less<>> files_;
 };
+
+/// SHA-256 over the fields, each preceded by its length, so that text moved from one field to the
+/// next changes the digest.
+std::string digest_of_fields(std::span<const std::string_view> fields);
+
+/// A kernel with all its includes in one file: `entry` with every template it includes in place of
+/// its first #include line; later ones are dropped, as #pragma once would. The result needs no
+/// include path.
+std::string flatten_template(const TemplateSet& templates, std::string_view entry);
 
 }  // namespace swr

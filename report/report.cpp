@@ -4,7 +4,6 @@
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "core/text_table.h"
-#include "core/text_wrap.h"
 #include "report/explain/metrics.h"
 
 #include <algorithm>

@@ -321,17 +321,10 @@ RecordedSpace read_space(const Json& document) {
     throw Error(ErrorCode::invalid_argument, "schema_version is not 1.x");
   }
   const Json& about = json_field(document, "swr");
-  RecordedSpace space{
-      .problem = json_field(about, "problem").get<Problem>(),
-      .device = json_field(about, "device").get<DeviceInfo>(),
-      .origin = {.swr_version = json_text(about, "swr_version"),
-                 .templates_digest = json_text(about, "templates_digest"),
-                 .overlay_digest =
-                     about.contains("overlay_digest") ? json_text(about, "overlay_digest") : "",
-                 .nvrtc_version = json_text(about, "nvrtc_version"),
-                 .driver_version = json_text(about, "driver_version"),
-                 .l2_state = json_text(about, "l2_state")},
-      .results = {}};
+  RecordedSpace space{.problem = json_field(about, "problem").get<Problem>(),
+                      .device = json_field(about, "device").get<DeviceInfo>(),
+                      .origin = about.get<RecordedOrigin>(),
+                      .results = {}};
   for (const Json& result : json_list(document, "results")) {
     space.results.push_back(
         read_result(space.problem.operation(), result, parse_l2_state(space.origin.l2_state)));
@@ -358,16 +351,8 @@ Json t4_document(const RecordedSpace& space) {
   for (const VariantResult& result : space.results) {
     document["results"].push_back(result_json(space, result));
   }
-  document["swr"] = {{"problem", space.problem},
-                     {"device", space.device},
-                     {"swr_version", space.origin.swr_version},
-                     {"templates_digest", space.origin.templates_digest},
-                     {"nvrtc_version", space.origin.nvrtc_version},
-                     {"driver_version", space.origin.driver_version},
-                     {"l2_state", space.origin.l2_state}};
-  if (!space.origin.overlay_digest.empty()) {
-    document["swr"]["overlay_digest"] = space.origin.overlay_digest;
-  }
+  document["swr"] = {{"problem", space.problem}, {"device", space.device}};
+  document["swr"].update(Json(space.origin));
   return document;
 }
 

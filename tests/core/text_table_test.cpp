@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/text_table.h"
 
-#include "core/text_wrap.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Files that are not what they should be: each gives one clear line and loses nothing.
 #include "db/connection.h"
-#include "db/database_error.h"
 #include "db/history.h"
 #include "db/merge.h"
 #include "tests/db/edited_file.h"

@@ -7,6 +7,7 @@
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
+#include <swr/lookup.h>
 #include <swr/store.h>
 
 #include <gmock/gmock.h>
@@ -56,6 +57,13 @@ Error error_of(Action&& action) {
   }
   ADD_FAILURE() << "no error";
   return {ErrorCode::invalid_argument, "no error"};
+}
+
+/// A lookup that knows what its file holds, and no more.
+inline LookupOptions without_shipped() {
+  LookupOptions options;
+  options.shipped = false;
+  return options;
 }
 
 inline AttentionProblem problem_of(int seq) {

@@ -2,7 +2,6 @@
 // The lookup of programs that serve: its answers against the rules applied to every record, and
 // what happens when the file changes while threads ask.
 #include "db/lookup_table.h"
-#include "db/remembered_answers.h"
 #include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_problem.h>
@@ -38,13 +37,6 @@ class LookupTest : public ::testing::Test {
   long long run_ = store_.begin_run(some_run());
 };
 
-/// Without what comes with swr.
-LookupOptions file_alone() {
-  LookupOptions options;
-  options.shipped = false;
-  return options;
-}
-
 /// A good one, which no closed form calls much worse than its own.
 AttentionVariant good_tile() {
   return {.family = Family::hopper,
@@ -64,7 +56,7 @@ VariantResult counted(const Variant& variant, double median_us, long long l2_mis
 
 TEST_F(LookupTest, AnExactAnswerCarriesTimeAndMisses) {
   record(problem_of(4096), counted(tile(64, 64), 10.0, 777));
-  const Answer answer = Lookup(path_, file_alone()).best(problem_of(4096), fictional_gpu());
+  const Answer answer = Lookup(path_, without_shipped()).best(problem_of(4096), fictional_gpu());
   EXPECT_EQ(answer.level, MatchLevel::exact);
   EXPECT_TRUE(answer.on_same_device);
   EXPECT_EQ(answer.variant, tile(64, 64));
@@ -76,7 +68,7 @@ TEST_F(LookupTest, AnExactAnswerCarriesTimeAndMisses) {
 
 TEST_F(LookupTest, ANearAnswerScalesTheTimeByTheWorkAndKnowsNoMisses) {
   record(problem_of(4096), counted(good_tile(), 10.0, 777));
-  const Answer answer = Lookup(path_, file_alone()).best(problem_of(5120), fictional_gpu());
+  const Answer answer = Lookup(path_, without_shipped()).best(problem_of(5120), fictional_gpu());
   EXPECT_EQ(answer.level, MatchLevel::nearest);
   EXPECT_EQ(answer.stored_problem, problem_of(4096));
   EXPECT_DOUBLE_EQ(answer.time_us.value(), 10.0 * 1.25 * 1.25) << "the pairs of rows and keys";
@@ -100,7 +92,7 @@ TEST_F(LookupTest, StoredExcessMissesAndRegistersDecideTies) {
   VariantResult wide = rereading(tile(64, 32), 32000);
   ++wide.resources.registers_per_thread;
   record(problem_of(4096), wide);
-  const Answer answer = Lookup(path_, file_alone()).best(problem_of(4096), fictional_gpu());
+  const Answer answer = Lookup(path_, without_shipped()).best(problem_of(4096), fictional_gpu());
   EXPECT_EQ(answer.variant, tile(128, 64));
   EXPECT_EQ(answer.l2_misses, 777);
 }
@@ -111,7 +103,7 @@ TEST_F(LookupTest, PredictedExcessMissesDecideTies) {
     std::get<Prediction>(result.outcome).excess_misses = excess;
     record(problem_of(4096), result);
   }
-  EXPECT_EQ(Lookup(path_, file_alone()).best(problem_of(4096), fictional_gpu()).variant,
+  EXPECT_EQ(Lookup(path_, without_shipped()).best(problem_of(4096), fictional_gpu()).variant,
             tile(128, 64));
 }
 
@@ -125,7 +117,7 @@ TEST_F(LookupTest, ResultsFindTheirProblemsWhateverTheIds) {
             "UPDATE result SET problem_id = 7000000000 WHERE problem_id = 2;"
             "UPDATE problem SET id = 5 WHERE id = 3;"
             "UPDATE result SET problem_id = 5 WHERE problem_id = 3");
-  const Lookup lookup(path_, file_alone());
+  const Lookup lookup(path_, without_shipped());
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).time_us, 1.0);
   EXPECT_EQ(lookup.best(problem_of(8192), fictional_gpu()).time_us, 2.0);
   EXPECT_EQ(lookup.best(product, fictional_gpu()).time_us, 3.0);
@@ -136,7 +128,7 @@ TEST_F(LookupTest, APredictionIsCalledOneAndSumsItsMisses) {
   std::get<Prediction>(result.outcome).compulsory_misses = 30;
   std::get<Prediction>(result.outcome).excess_misses = 12;
   record(problem_of(4096), result);
-  const Answer answer = Lookup(path_, file_alone()).best(problem_of(4096), fictional_gpu());
+  const Answer answer = Lookup(path_, without_shipped()).best(problem_of(4096), fictional_gpu());
   EXPECT_EQ(answer.level, MatchLevel::predicted);
   EXPECT_TRUE(answer.on_same_device);
   EXPECT_EQ(answer.l2_misses, 42);
@@ -145,7 +137,7 @@ TEST_F(LookupTest, APredictionIsCalledOneAndSumsItsMisses) {
 TEST_F(LookupTest, APredictionForTheProblemAnswersBeforeMeasuredNeighbours) {
   record(problem_of(5000), measured(tile(128, 64), 4.0));
   record(problem_of(4096), predicted(tile(64, 64), 5.0));
-  const Lookup lookup(path_, file_alone());
+  const Lookup lookup(path_, without_shipped());
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).variant, tile(64, 64));
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::predicted);
   EXPECT_EQ(lookup.stored(problem_of(4900), fictional_gpu())->variant, tile(128, 64));
@@ -155,14 +147,14 @@ TEST_F(LookupTest, AnotherDevicesMissesAreNotExpectedHere) {
   DeviceInfo cousin = fictional_gpu();
   cousin.sm_count = 48;
   record(problem_of(4096), counted(good_tile(), 10.0, 777), cousin);
-  const Answer answer = Lookup(path_, file_alone()).best(problem_of(4096), fictional_gpu());
+  const Answer answer = Lookup(path_, without_shipped()).best(problem_of(4096), fictional_gpu());
   EXPECT_EQ(answer.level, MatchLevel::same_arch);
   EXPECT_FALSE(answer.on_same_device);
   EXPECT_EQ(answer.l2_misses, std::nullopt);
 }
 
 TEST_F(LookupTest, WhereNothingFitsTheClosedFormAnswers) {
-  const Answer answer = Lookup(path_, file_alone()).best(problem_of(4096), fictional_gpu());
+  const Answer answer = Lookup(path_, without_shipped()).best(problem_of(4096), fictional_gpu());
   EXPECT_EQ(answer.level, MatchLevel::modelled);
   EXPECT_FALSE(check_constraints(problem_of(4096), answer.variant, fictional_gpu()));
   EXPECT_FALSE(answer.on_same_device);
@@ -171,7 +163,7 @@ TEST_F(LookupTest, WhereNothingFitsTheClosedFormAnswers) {
 }
 
 TEST_F(LookupTest, AnImpossibleProblemIsRefused) {
-  const Lookup lookup(path_, file_alone());
+  const Lookup lookup(path_, without_shipped());
   AttentionProblem impossible = problem_of(4096);
   impossible.head_dim = 63;
   EXPECT_EQ(error_of([&] { (void)lookup.best(impossible, fictional_gpu()); }).code(),
@@ -249,7 +241,7 @@ TEST_F(LookupTest, ARowThatChangedSinceItWasWrittenNeverAnswers) {
 
 TEST_F(LookupTest, ANearQuestionHasTheSameAnswerAgainAndAnotherOneAfterAChange) {
   record(problem_of(4096), measured(good_tile(), 10.0));
-  Lookup lookup(path_, file_alone());
+  Lookup lookup(path_, without_shipped());
   const Answer first = lookup.best(problem_of(5000), fictional_gpu());
   const Answer again = lookup.best(problem_of(5000), fictional_gpu());
   EXPECT_EQ(again.level, MatchLevel::nearest);
@@ -265,7 +257,7 @@ TEST_F(LookupTest, ANearQuestionHasTheSameAnswerAgainAndAnotherOneAfterAChange) 
 
 TEST_F(LookupTest, WhatIsRememberedOfOneDeviceAnswersForNoOther) {
   record(problem_of(4096), measured(good_tile(), 10.0));
-  const Lookup lookup(path_, file_alone());
+  const Lookup lookup(path_, without_shipped());
   DeviceInfo other = fictional_gpu();
   other.sm_count = 48;
   DeviceInfo incomplete = fictional_gpu();

@@ -4,7 +4,7 @@
 // prints.
 #include "core/operation.h"
 #include "core/recorded_space.h"
-#include "db/shipped.h"
+#include "db/lookup_table.h"
 #include "generator/template_set.h"
 #include "tests/db/fixtures.h"
 #include <swr/constraints.h>
@@ -65,9 +65,7 @@ TEST(RightAnswers, AnH200IsNeverAnsweredWithThePortableKernelOfLongPrefill) {
 }
 
 TEST(RightAnswers, WithoutWhatComesWithSwrTheClosedFormAnswers) {
-  LookupOptions options;
-  options.shipped = false;
-  const Answer answer = Lookup(options).best(prefill(8192), profiled_device("h200"));
+  const Answer answer = Lookup(without_shipped()).best(prefill(8192), profiled_device("h200"));
   EXPECT_EQ(answer.level, MatchLevel::modelled);
   EXPECT_FALSE(answer.shipped);
   EXPECT_EQ(answer.stored_problem, prefill(8192));
@@ -77,10 +75,8 @@ TEST(RightAnswers, WithoutWhatComesWithSwrTheClosedFormAnswers) {
 
 /// As measured on an H100: with few keys packed heads took 1.16 to 1.77 times as long.
 TEST(RightAnswers, FewKeysOfGroupedHeadsAreNotWorthPacking) {
-  LookupOptions options;
-  options.shipped = false;
   const auto packs = [&](AttentionProblem problem) {
-    const Answer answer = Lookup(options).best(problem, profiled_device("h100"));
+    const Answer answer = Lookup(without_shipped()).best(problem, profiled_device("h100"));
     return answer.variant.as<AttentionVariant>().pack_gqa;
   };
   for (const int seq : {1, 2, 4, 8, 12}) {
@@ -216,9 +212,8 @@ TEST_F(OwnResults, FarAwayLoseToNearOnesThatComeWithSwr) {
 TEST_F(OwnResults, NearOnesThatTheClosedFormCallsMuchWorseLoseToIt) {
   // A narrow tile in one stage, the best of a search that was restricted to it.
   record(prefill(2048), measured(AttentionVariant{.tile_m = 16, .tile_n = 16, .warps = 1}, 9000.0));
-  LookupOptions options;
-  options.shipped = false;
-  const Answer answer = Lookup(path_, options).best(prefill(2000), profiled_device("h200"));
+  const Answer answer =
+      Lookup(path_, without_shipped()).best(prefill(2000), profiled_device("h200"));
   EXPECT_EQ(answer.level, MatchLevel::modelled);
   EXPECT_EQ(family_of(answer.variant), Family::hopper);
 }
@@ -234,9 +229,7 @@ TEST_F(OwnResults, MoreThanHalfAnOctaveOffLoseToTheClosedFormWhereThatWasMeasure
                               .mainloop = Mainloop::overlap};
   record(prefill(2048), measured(good, 100.0));
   store_.record(run_, prefill(2048), profiled_device("a100"), measured(tile(64, 64), 300.0));
-  LookupOptions options;
-  options.shipped = false;
-  const Lookup lookup(path_, options);
+  const Lookup lookup(path_, without_shipped());
   EXPECT_EQ(lookup.best(prefill(2560), profiled_device("h200")).variant, Variant(good));
   EXPECT_EQ(lookup.best(prefill(4096), profiled_device("h200")).level, MatchLevel::modelled);
   EXPECT_EQ(lookup.best(prefill(4096), profiled_device("a100")).level, MatchLevel::nearest);
@@ -319,9 +312,7 @@ GemmProblem random_gemm(std::mt19937& random) {
 
 TEST(ModelledVariant, IsLegalForEveryProblemOnEveryBuiltInDevice) {
   std::mt19937 random(25);
-  LookupOptions options;
-  options.shipped = false;
-  const Lookup lookup(options);
+  const Lookup lookup(without_shipped());
   for (const char* id : {"a100", "gb10", "h100", "h200", "rtx4090", "rtx5090"}) {
     const DeviceInfo device = profiled_device(id);
     for (int i = 0; i < 400; ++i) {
@@ -341,9 +332,7 @@ TEST(ModelledVariant, IsLegalForEveryProblemOnEveryBuiltInDevice) {
 
 TEST(ModelledVariant, IsLegalOnDevicesThatNobodyHasDescribed) {
   std::mt19937 random(26);
-  LookupOptions options;
-  options.shipped = false;
-  const Lookup lookup(options);
+  const Lookup lookup(without_shipped());
   for (int i = 0; i < 200; ++i) {
     DeviceInfo device = profiled_device(random() % 2 == 0 ? "h200" : "gb10");
     device.sm_arch = std::array{80, 86, 89, 90, 100, 103, 120, 121}[random() % 8];

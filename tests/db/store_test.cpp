@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "db/row_text.h"
+#include "core/json.h"
+#include "db/rows.h"
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
@@ -21,7 +22,13 @@ class StoreTest : public ::testing::Test {
               const DeviceInfo& device = fictional_gpu()) {
     store_.record(run_, problem, device, result);
   }
-  Match best(const Problem& problem) const {
+  std::vector<long long> decide(const std::vector<Finalist>& finalists) {
+    return store_.record_decision(run_, problem_of(4096), fictional_gpu(), finalists, 0.005);
+  }
+  std::vector<StoredResult> rows() const {
+    return store_.results(problem_of(4096), fictional_gpu());
+  }
+  Match best(const Problem& problem = problem_of(4096)) const {
     const auto match = store_.best(problem, fictional_gpu());
     EXPECT_TRUE(match);
     return match.value_or(Match{});
@@ -150,31 +157,11 @@ TEST_F(StoreTest, ProblemsOfBeforeAFieldCameHaveItsDefault) {
 TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
   const VariantResult written = full_measurement();
   record(problem_of(4096), written);
-  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  const auto rows = this->rows();
   ASSERT_EQ(rows.size(), 1U);
-  const VariantResult& read = rows[0].result;
   EXPECT_EQ(rows[0].problem, problem_of(4096));
-  EXPECT_EQ(rows[0].device.name, "Fictional F1");
-  EXPECT_EQ(rows[0].device.max_ctas_per_sm, 32);
-  EXPECT_EQ(read.variant, written.variant);
-  EXPECT_EQ(read.state, ResultState::ok);
-  EXPECT_EQ(read.resources, written.resources);
-  EXPECT_EQ(read.smem_bytes, 71680);
-  EXPECT_EQ(read.ctas_per_sm, 1);
-  EXPECT_EQ(read.cubin_digest, written.cubin_digest);
-  ASSERT_NE(read.measurement(), nullptr);
-  EXPECT_EQ(read.measurement()->samples_us, written.measurement()->samples_us);
-  EXPECT_EQ(read.measurement()->median_us, 100.0);
-  EXPECT_EQ(read.measurement()->p95_us, 101.5);
-  EXPECT_EQ(read.measurement()->relative_error, 3.5e-4);
-  EXPECT_EQ(read.measurement()->l2_state, L2State::cold);
-  EXPECT_EQ(read.measurement()->sampling, Sampling::finals);
-  EXPECT_EQ(read.measurement()->before, written.measurement()->before);
-  EXPECT_EQ(read.measurement()->after, written.measurement()->after);
-  EXPECT_EQ(read.measurement()->counters, written.measurement()->counters);
-  EXPECT_EQ(read.measurement()->accesses, written.measurement()->accesses);
-  EXPECT_EQ(read.measurement()->accesses_missing_because,
-            written.measurement()->accesses_missing_because);
+  EXPECT_EQ(Json(rows[0].device), Json(fictional_gpu()));
+  EXPECT_EQ(Json(rows[0].result), Json(written));
 }
 
 TEST_F(StoreTest, AccessesComeLaterAndOnceToARowThatWasNotCountedYet) {
@@ -203,8 +190,7 @@ TEST_F(StoreTest, ADecisionNamesTheRowsOfItsFinalists) {
   std::vector<Finalist> finalists(2);
   finalists[0].result = measured(tile(64, 64), 10.0);
   finalists[1].result = measured(tile(32, 32), 11.0);
-  const auto ids =
-      store_.record_decision(run_, problem_of(4096), fictional_gpu(), finalists, 0.005);
+  const auto ids = decide(finalists);
   ASSERT_EQ(ids.size(), 2U);
   EXPECT_EQ(store_.result(ids[0]).result.variant, finalists[0].result.variant);
   EXPECT_EQ(store_.result(ids[1]).result.variant, finalists[1].result.variant);
@@ -219,7 +205,7 @@ TEST_F(StoreTest, CountersComeLaterToARowThatWaitsForThem) {
   measurement.counters = Counters{.l2_misses = 7, .dram_read_bytes = 9};
   measurement.counters_missing_because = "";
   store_.record_counters(id, measurement);
-  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  const auto rows = this->rows();
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].result.measurement()->counters, measurement.counters);
   EXPECT_EQ(rows[0].result.measurement()->counters_missing_because, "");
@@ -240,8 +226,8 @@ std::vector<Finalist> two_finalists(double winner_us, double other_us) {
 TEST_F(StoreTest, AnswersWithTheDecidedWinnerThoughAnotherMedianIsSmaller) {
   record(problem_of(4096), measured(tile(64, 64), 9.0));
   record(problem_of(4096), measured(tile(128, 64), 11.0));
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 9.99), 0.005);
-  const Match match = best(problem_of(4096));
+  decide(two_finalists(10.0, 9.99));
+  const Match match = best();
   EXPECT_EQ(match.level, MatchLevel::exact);
   EXPECT_EQ(match.result.variant, tile(128, 64));
   EXPECT_EQ(match.result.time_us(), 10.0);
@@ -252,35 +238,34 @@ TEST_F(StoreTest, AnswersWithTheDecidedWinnerThoughAnotherMedianIsSmaller) {
 }
 
 TEST_F(StoreTest, TheNewestDecisionIsInForce) {
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0), 0.005);
+  decide(two_finalists(10.0, 10.0));
   std::vector<Finalist> other = two_finalists(10.0, 10.0);
   std::swap(other[0], other[1]);
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), other, 0.005);
-  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 64));
+  decide(other);
+  EXPECT_EQ(best().result.variant, tile(64, 64));
 }
 
 TEST_F(StoreTest, ADecisionYieldsOnlyToALaterVariantThatIsClearlyFaster) {
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0), 0.005);
+  decide(two_finalists(10.0, 10.0));
   record(problem_of(4096), measured(tile(64, 32), 9.8));
-  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(128, 64));
+  EXPECT_EQ(best().result.variant, tile(128, 64));
   record(problem_of(4096), measured(tile(64, 16), 9.6));
-  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 16));
+  EXPECT_EQ(best().result.variant, tile(64, 16));
 }
 
 TEST_F(StoreTest, AWinnerThatFailsSinceIsOut) {
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.5), 0.005);
+  decide(two_finalists(10.0, 10.5));
   VariantResult broken = measured(tile(128, 64), 10.0);
   broken.state = ResultState::correctness;
   record(problem_of(4096), broken);
-  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 64));
+  EXPECT_EQ(best().result.variant, tile(64, 64));
 }
 
 TEST_F(StoreTest, ADecisionThatCannotBeStoredLeavesNothingBehind) {
   std::vector<Finalist> finalists = two_finalists(10.0, 10.5);
   finalists[1].ratio = -1.0;
-  EXPECT_THROW(store_.record_decision(run_, problem_of(4096), fictional_gpu(), finalists, 0.005),
-               Error);
-  EXPECT_TRUE(store_.results(problem_of(4096), fictional_gpu()).empty());
+  EXPECT_THROW(decide(finalists), Error);
+  EXPECT_TRUE(rows().empty());
 }
 
 TEST_F(StoreTest, NeverMixesWarmAndColdResults) {
@@ -292,11 +277,11 @@ TEST_F(StoreTest, NeverMixesWarmAndColdResults) {
   EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu(), asked_cold).has_value());
   // Faster when warm, slower when cold, and decided there.
   store_.record_decision(cold, problem_of(4096), fictional_gpu(), two_finalists(5.0, 5.0), 0.005);
-  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 64));
+  EXPECT_EQ(best().result.variant, tile(64, 64));
   const auto match = store_.best(problem_of(4096), fictional_gpu(), asked_cold);
   ASSERT_TRUE(match);
   EXPECT_EQ(match->result.variant, tile(128, 64));
-  EXPECT_EQ(store_.results(problem_of(4096), fictional_gpu()).size(), 1U);
+  EXPECT_EQ(rows().size(), 1U);
   EXPECT_EQ(store_.results(problem_of(4096), fictional_gpu(), asked_cold).size(), 2U);
   ASSERT_EQ(store_.winners(asked_cold).size(), 1U);
   EXPECT_EQ(store_.winners()[0].result.variant, tile(64, 64));
@@ -314,9 +299,9 @@ TEST_F(StoreTest, ResultsOfReplacedTemplatesAnswerOnlyThoseWhoUseThem) {
   EXPECT_TRUE(store_.winners().empty());
   const Lookup lookup(directory_ / "tuned.db", {.setting = asked, .watch_every = std::nullopt});
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::exact);
-  LookupOptions alone;
-  alone.shipped = false;
-  EXPECT_EQ(Lookup(directory_ / "tuned.db", alone).best(problem_of(4096), fictional_gpu()).level,
+  EXPECT_EQ(Lookup(directory_ / "tuned.db", without_shipped())
+                .best(problem_of(4096), fictional_gpu())
+                .level,
             MatchLevel::modelled);
   EXPECT_EQ(store_.settings(), (std::vector<Setting>{Setting{}, asked}));
 }
@@ -342,24 +327,12 @@ TEST_F(StoreTest, ReturnsEveryFieldOfAPrediction) {
   VariantResult written = predicted(tile(64, 64), 50.0);
   written.outcome = Prediction{50.0, 1.5, 2.5, 3.5, 4.5, 5.5, 10, 20, 30, 40};
   record(problem_of(4096), written);
-  const Match match = best(problem_of(4096));
-  ASSERT_EQ(match.result.provenance(), Provenance::predicted);
-  const Prediction& read = *match.result.prediction();
-  EXPECT_EQ(read.time_us, 50.0);
-  EXPECT_EQ(read.matrix_us, 1.5);
-  EXPECT_EQ(read.softmax_us, 2.5);
-  EXPECT_EQ(read.l2_us, 3.5);
-  EXPECT_EQ(read.dram_us, 4.5);
-  EXPECT_EQ(read.latency_us, 5.5);
-  EXPECT_EQ(read.read_sectors, 10);
-  EXPECT_EQ(read.write_sectors, 20);
-  EXPECT_EQ(read.compulsory_misses, 30);
-  EXPECT_EQ(read.excess_misses, 40);
+  EXPECT_EQ(Json(best().result), Json(written));
 }
 
 TEST_F(StoreTest, KeepsTheReasonWhyCountersAreMissing) {
   record(problem_of(4096), measured(tile(64, 64), 10.0));
-  const Match match = best(problem_of(4096));
+  const Match match = best();
   EXPECT_FALSE(match.result.measurement()->counters);
   EXPECT_EQ(match.result.measurement()->counters_missing_because, "not asked for");
 }
@@ -371,8 +344,8 @@ TEST_F(StoreTest, AFailedVariantIsARowWithItsReasonAndNeverTheBest) {
   std::get<Measurement>(wrong.outcome).relative_error = std::numeric_limits<double>::quiet_NaN();
   record(problem_of(4096), wrong);
   record(problem_of(4096), measured(tile(128, 64), 10.0));
-  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(128, 64));
-  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  EXPECT_EQ(best().result.variant, tile(128, 64));
+  const auto rows = this->rows();
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[1].result.state, ResultState::correctness);
   EXPECT_EQ(rows[1].result.detail, wrong.detail);
@@ -393,7 +366,7 @@ TEST_F(StoreTest, RefusesNumbersThatCannotBeTrueBeforeTheyReachTheFile) {
   result = measured(tile(64, 64), 10.0);
   std::get<Measurement>(result.outcome).samples_us = {1.0, -1.0};
   EXPECT_EQ(refused(result), ErrorCode::invalid_argument);
-  EXPECT_TRUE(store_.results(problem_of(4096), fictional_gpu()).empty());
+  EXPECT_TRUE(rows().empty());
 }
 
 TEST_F(StoreTest, RefusesARunThatWasNotBegun) {
@@ -408,7 +381,7 @@ TEST_F(StoreTest, ResultsComeFastestFirstMeasuredBeforePredicted) {
   record(problem_of(4096), predicted(tile(64, 32), 1.0));
   record(problem_of(4096), measured(tile(64, 64), 20.0));
   record(problem_of(4096), measured(tile(128, 64), 10.0));
-  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  const auto rows = this->rows();
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0].result.variant, tile(128, 64));
   EXPECT_EQ(rows[1].result.variant, tile(64, 64));
@@ -420,8 +393,8 @@ TEST_F(StoreTest, ANewerResultReplacesTheOlder) {
   record(problem_of(4096), measured(tile(128, 64), 10.0));
   store_.record(store_.begin_run(some_run()), problem_of(4096), fictional_gpu(),
                 measured(tile(64, 64), 30.0));
-  EXPECT_EQ(store_.results(problem_of(4096), fictional_gpu()).size(), 2U);
-  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(128, 64));
+  EXPECT_EQ(rows().size(), 2U);
+  EXPECT_EQ(best().result.variant, tile(128, 64));
 }
 
 TEST_F(StoreTest, ANewerResultReplacesTheOlderAcrossRowsOfOneDevice) {
@@ -429,7 +402,7 @@ TEST_F(StoreTest, ANewerResultReplacesTheOlderAcrossRowsOfOneDevice) {
   renamed.name = "Fictional F1 rev. 2";
   record(problem_of(4096), measured(tile(64, 64), 5.0), renamed);
   record(problem_of(4096), measured(tile(64, 64), 30.0));
-  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  const auto rows = this->rows();
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].result.time_us(), 30.0);
 }
@@ -456,10 +429,10 @@ TEST_F(StoreTest, LevelsArePreferredInTheDocumentedOrder) {
   expect(MatchLevel::same_arch, Provenance::measured, 64);
   record(neighbour, predicted(tile(128, 64), 80.0));
   expect(MatchLevel::predicted, Provenance::predicted, 128);
-  record(wanted, predicted(tile(192, 64), 70.0));
-  expect(MatchLevel::predicted, Provenance::predicted, 192);
   record(neighbour, measured(tile(64, 32), 60.0));
   expect(MatchLevel::nearest, Provenance::measured, 64);
+  record(wanted, predicted(tile(192, 64), 70.0));
+  expect(MatchLevel::predicted, Provenance::predicted, 192);
   record(wanted, measured(tile(256, 16), 500.0));
   expect(MatchLevel::exact, Provenance::measured, 256);
 }
@@ -507,7 +480,7 @@ TEST_F(StoreTest, AVariantThatDoesNotFitTheDeviceAskedForIsNotTransferred) {
   record(problem_of(4096), measured(deep, 10.0), bigger);
   EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
   record(problem_of(4096), measured(tile(64, 64), 30.0), bigger);
-  const Match match = best(problem_of(4096));
+  const Match match = best();
   EXPECT_EQ(match.level, MatchLevel::same_arch);
   EXPECT_EQ(match.result.variant, tile(64, 64));
   EXPECT_EQ(match.device.sm_count, 192);
@@ -520,7 +493,7 @@ TEST_F(StoreTest, OfTwoCousinsTheMoreSimilarOneAnswers) {
   similar.sm_count = 80;
   record(problem_of(4096), measured(tile(64, 32), 1.0), small);
   record(problem_of(4096), measured(tile(64, 64), 9.0), similar);
-  EXPECT_EQ(best(problem_of(4096)).device.sm_count, 80);
+  EXPECT_EQ(best().device.sm_count, 80);
 }
 
 TEST_F(StoreTest, NeverAnswersFromAnotherArchitectureOrKindOfProblem) {
@@ -535,8 +508,7 @@ TEST_F(StoreTest, NeverAnswersFromAnotherArchitectureOrKindOfProblem) {
 
 TEST_F(StoreTest, TheMatchCarriesItsRawSamples) {
   record(problem_of(4096), full_measurement());
-  EXPECT_EQ(best(problem_of(4096)).result.measurement()->samples_us,
-            full_measurement().measurement()->samples_us);
+  EXPECT_EQ(best().result.measurement()->samples_us, full_measurement().measurement()->samples_us);
 }
 
 TEST_F(StoreTest, WinnersAreOnePerProblemAndDeviceMeasuredWherePossible) {
@@ -616,12 +588,11 @@ TEST_F(StoreTest, TheSamePredictionIsStoredOnce) {
 }
 
 TEST(MatchLevel, SpellingsAreThoseOfTheEnumerators) {
-  EXPECT_EQ(to_string(MatchLevel::exact), "exact");
-  EXPECT_EQ(to_string(MatchLevel::nearest), "nearest");
-  EXPECT_EQ(to_string(MatchLevel::same_arch), "same_arch");
-  EXPECT_EQ(to_string(MatchLevel::default_only), "default_only");
-  EXPECT_EQ(to_string(MatchLevel::predicted), "predicted");
-  EXPECT_EQ(to_string(MatchLevel::modelled), "modelled");
+  std::string all;
+  for (int level = 0; level < 6; ++level) {
+    all += std::string(to_string(static_cast<MatchLevel>(level))) + " ";
+  }
+  EXPECT_EQ(all, "exact nearest same_arch default_only predicted modelled ");
 }
 
 }  // namespace

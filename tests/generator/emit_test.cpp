@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "generator/emit.h"
-
 #include "core/operation.h"
 #include "generator/nvrtc.h"
+#include "generator/template_set.h"
 #include "operations/attention/config.h"
 #include "operations/gemm/config.h"
 #include <swr/attention_problem.h>
@@ -129,21 +128,6 @@ TEST(ConfigHeader, OfGemmMatchesTheGoldenFiles) {
   EXPECT_EQ(portable, golden("gemm_portable.h", portable));
 }
 
-TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
-  const Nvrtc nvrtc(std::nullopt);
-  for (const FamilySource& source : gemm_operation().families()) {
-    const std::string config =
-        source.family == Family::hopper ? config_header(kHopperGemm) : config_header(kPortableGemm);
-    const TemplateSet set = TemplateSet::built_in().with(std::string(source.config_header), config);
-    const std::string flat = flatten_template(set, source.file);
-    EXPECT_THAT(flat, Not(HasSubstr("#include")));
-    const std::array files{TemplateFile{.path = "flat.cu", .text = flat}};
-    const std::array<std::string_view, 1> options{"--std=c++20"};
-    EXPECT_FALSE(
-        nvrtc.compile(files, source.first_arch, source.arch_suffix, options).cubin.empty());
-  }
-}
-
 TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
   const std::string by_hand =
       TemplateSet::built_in().text("default/selected_portable_attention_config.h");
@@ -178,18 +162,24 @@ TEST(Flatten, InlinesEveryTemplateOnceInOrderOfInclusion) {
             "int a;\n");
 }
 
-TEST(Flatten, OfEveryAttentionFamilyCompilesOnItsOwn) {
-  const Nvrtc nvrtc(std::nullopt);
+void expect_flat_compiles(const FamilySource& source, const std::string& config) {
+  static const Nvrtc nvrtc(std::nullopt);
+  const TemplateSet set = TemplateSet::built_in().with(std::string(source.config_header), config);
+  const std::string flat = flatten_template(set, source.file);
+  EXPECT_THAT(flat, Not(HasSubstr("#include")));
+  const std::array files{TemplateFile{.path = "flat.cu", .text = flat}};
+  const std::array<std::string_view, 1> options{"--std=c++20"};
+  EXPECT_FALSE(nvrtc.compile(files, source.first_arch, source.arch_suffix, options).cubin.empty());
+}
+
+TEST(Flatten, OfEveryFamilyCompilesOnItsOwn) {
+  for (const FamilySource& source : gemm_operation().families()) {
+    expect_flat_compiles(source, source.family == Family::hopper ? config_header(kHopperGemm)
+                                                                 : config_header(kPortableGemm));
+  }
   for (const FamilySource& source : attention_operation().families()) {
     const AttentionVariant variant{.family = source.family, .tile_m = 128, .warps = 8};
-    const TemplateSet set = TemplateSet::built_in().with(
-        std::string(source.config_header), header({.seq_q = 64, .seq_kv = 64}, variant));
-    const std::string flat = flatten_template(set, source.file);
-    EXPECT_THAT(flat, Not(HasSubstr("#include")));
-    const std::array files{TemplateFile{.path = "flat.cu", .text = flat}};
-    const std::array<std::string_view, 1> options{"--std=c++20"};
-    EXPECT_FALSE(
-        nvrtc.compile(files, source.first_arch, source.arch_suffix, options).cubin.empty());
+    expect_flat_compiles(source, header({.seq_q = 64, .seq_kv = 64}, variant));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace swr {
@@ -133,55 +134,56 @@ TEST(SearchSpace, RestrictionReplacesTheValuesOfItsAxisOnly) {
   }
 }
 
-TEST(SearchSpace, TilesReplaceTheListOfTheFamily) {
-  SpaceOptions options;
-  options.tiles = {{.tile_m = 96, .tile_n = 48, .warps = 3}};
-  const SearchSpace space = enumerate_space(one_head(), small_device(), options);
-  EXPECT_THAT(values_of(space.variants, "tile_m"), ElementsAre("96"));
-  EXPECT_THAT(values_of(space.variants, "tile_n"), ElementsAre("48"));
-  EXPECT_THAT(values_of(space.variants, "warps"), ElementsAre("3"));
+AttentionProblem one_token() {
+  return {.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 32768, .head_dim = 128};
 }
 
-TEST(SearchSpace, TileAxisRestrictionKeepsTheOtherDimensions) {
-  SpaceOptions options;
-  options.restrictions["tile_n"] = {AxisValue(16LL)};
-  const SearchSpace space = enumerate_space(one_head(), small_device(), options);
-  EXPECT_THAT(values_of(space.variants, "tile_n"), ElementsAre("16"));
-  EXPECT_THAT(values_of(space.variants, "tile_m"), ElementsAre("128", "64", "80"));
+TEST(SearchSpace, HasWhatItIsAskedForAndTheOtherValuesOfTheOtherAxes) {
+  struct Asked {
+    AttentionProblem problem;
+    SpaceOptions options;
+    std::map<std::string, std::set<std::string>> values;
+  };
+  const AxisValue sections("head_sections");
+  for (const auto& [problem, options, values] :
+       {Asked{one_head(),
+              {.tiles = {{.tile_m = 96, .tile_n = 48, .warps = 3}}, .restrictions = {}},
+              {{"tile_m", {"96"}}, {"tile_n", {"48"}}, {"warps", {"3"}}}},
+        Asked{one_head(),
+              {.tiles = {}, .restrictions = {{"tile_n", {AxisValue(16LL)}}}},
+              {{"tile_n", {"16"}}, {"tile_m", {"128", "64", "80"}}}},
+        Asked{many_heads(),
+              {.tiles = {},
+              .restrictions = {{"swizzle", {sections}}, {"section_heads", {AxisValue(8LL)}}}},
+              {{"section_heads", {"8"}}}},
+        Asked{one_token(),
+              {.tiles = {},
+              .restrictions = {{"kv_splits", {AxisValue(5LL)}}, {"pack_gqa", {AxisValue("on")}}}},
+              {{"kv_splits", {"5"}}, {"pack_gqa", {"on"}}}}}) {
+    const SearchSpace space = enumerate_space(problem, small_device(), options);
+    for (const auto& [axis, expected] : values) {
+      EXPECT_EQ(values_of(space.variants, axis), expected) << axis;
+    }
+  }
 }
 
-TEST(SearchSpace, ExplicitTileThatCannotFitIsDroppedWithItsReason) {
-  SpaceOptions options;
-  options.tiles = {{.tile_m = 256, .tile_n = 256, .warps = 8}};
-  const SearchSpace space = enumerate_space(many_heads(), small_device(), options);
-  EXPECT_THAT(space.variants, IsEmpty());
-  ASSERT_FALSE(space.dropped.empty());
-  EXPECT_THAT(constraints_of(space), ElementsAre("shared_memory"));
-  EXPECT_THAT(space.dropped.front().reason, HasSubstr("101376"));
-}
-
-TEST(SearchSpace, ExplicitTileOfAnImpossibleShapeIsDroppedWithItsReason) {
-  SpaceOptions options;
-  options.tiles = {{.tile_m = 72, .tile_n = 64, .warps = 4}};
-  const SearchSpace space = enumerate_space(one_head(), small_device(), options);
-  EXPECT_THAT(space.variants, IsEmpty());
-  EXPECT_THAT(constraints_of(space), ElementsAre("tile_shape"));
-}
-
-TEST(SearchSpace, SectionsAreAskedForWhereThereIsOneHeadAndDroppedWithAReason) {
-  SpaceOptions options;
-  options.restrictions["swizzle"] = {AxisValue("head_sections")};
-  const SearchSpace space = enumerate_space(one_head(), small_device(), options);
-  EXPECT_THAT(space.variants, IsEmpty());
-  EXPECT_TRUE(constraints_of(space).contains("sections"));
-}
-
-TEST(SearchSpace, SectionSizeCanBeChosen) {
-  SpaceOptions options;
-  options.restrictions["swizzle"] = {AxisValue("head_sections")};
-  options.restrictions["section_heads"] = {AxisValue(8LL)};
-  const SearchSpace space = enumerate_space(many_heads(), small_device(), options);
-  EXPECT_THAT(values_of(space.variants, "section_heads"), ElementsAre("8"));
+TEST(SearchSpace, WhatIsAskedForAndCannotBeIsDroppedWithItsReason) {
+  const auto dropped = [](const AttentionProblem& problem, const SpaceOptions& options) {
+    const SearchSpace space = enumerate_space(problem, small_device(), options);
+    EXPECT_THAT(space.variants, IsEmpty());
+    EXPECT_FALSE(space.dropped.empty());
+    return space;
+  };
+  const SearchSpace large = dropped(
+      many_heads(), {.tiles = {{.tile_m = 256, .tile_n = 256, .warps = 8}}, .restrictions = {}});
+  EXPECT_THAT(constraints_of(large), ElementsAre("shared_memory"));
+  EXPECT_THAT(large.dropped.front().reason, HasSubstr("101376"));
+  const SearchSpace odd = dropped(
+      one_head(), {.tiles = {{.tile_m = 72, .tile_n = 64, .warps = 4}}, .restrictions = {}});
+  EXPECT_THAT(constraints_of(odd), ElementsAre("tile_shape"));
+  const SearchSpace sections = dropped(
+      one_head(), {.tiles = {}, .restrictions = {{"swizzle", {AxisValue("head_sections")}}}});
+  EXPECT_TRUE(constraints_of(sections).contains("sections"));
 }
 
 TEST(SearchSpace, OldArchitectureDropsEverythingByName) {
@@ -230,10 +232,6 @@ TEST(SearchSpace, ProblemNoKernelCanServeIsRejected) {
               HasSubstr("head-dim"));
 }
 
-AttentionProblem one_token() {
-  return {.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 32768, .head_dim = 128};
-}
-
 TEST(DecodeSpace, OffersSplitsThatFillTheSmsAndPackedHeads) {
   // Eight K and V heads, or 64 query heads, on 48 SMs.
   const AttentionVariant packed{.tile_m = 16, .tile_n = 64, .warps = 1, .pack_gqa = true};
@@ -254,15 +252,6 @@ TEST(DecodeSpace, LeavesEverySplitTwoTiles) {
   EXPECT_THAT(kv_split_candidates(problem, packed, small_device()), ElementsAre(6, 8));
   problem.seq_kv = 128;
   EXPECT_THAT(kv_split_candidates(problem, packed, small_device()), IsEmpty());
-}
-
-TEST(DecodeSpace, TakesWhatItIsAskedFor) {
-  SpaceOptions options;
-  options.restrictions["kv_splits"] = {AxisValue(5LL)};
-  options.restrictions["pack_gqa"] = {AxisValue("on")};
-  const SearchSpace space = enumerate_space(one_token(), small_device(), options);
-  EXPECT_THAT(values_of(space.variants, "kv_splits"), ElementsAre("5"));
-  EXPECT_THAT(values_of(space.variants, "pack_gqa"), ElementsAre("on"));
 }
 
 TEST(DecodeSpace, IsForAFewQueryRowsAlone) {

@@ -2,7 +2,7 @@
 #include "tuner/cli/terminal_text.h"
 
 #include "core/ascii.h"
-#include "core/text_wrap.h"
+#include "core/text_table.h"
 
 #include <algorithm>
 #include <array>

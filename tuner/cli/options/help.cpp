@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options/help.h"
 
-#include "core/text_wrap.h"
+#include "core/text_table.h"
 
 #include <CLI/CLI.hpp>
 
