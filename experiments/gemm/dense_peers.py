@@ -4,6 +4,7 @@
 
     dense_peers.py times SWR_TUNE CSV SECONDS [COUNT SEED [copied]]   the list of issue 21, then drawn sizes,
                                                   with `copied` only those whose rows are whole 16 bytes
+    dense_peers.py padded SWR_TUNE COUNT          drawn sizes of other rows: copied to padded ones and back
     dense_peers.py random COUNT                   the new tiles against fp64
 
 Each size is tuned on the spot (model, 48 variants). CUDA graphs in turns; A and B are copies that launches
@@ -100,7 +101,7 @@ def tune(program, database, size, limit):
          "--strategy", "model", "--budget", "48", "--no-counters", "--quiet", "--db", database],
         capture_output=True, text=True, timeout=limit)
     best = [line for line in done.stdout.splitlines() if line.startswith("best: ")]
-    return best[0][6:].split(":")[0] if best else "failed " + (done.stderr.strip() or done.stdout)[-200:]
+    return best[0][6:].split(":")[0].replace(",", "") if best else "failed " + (done.stderr.strip() or done.stdout)[-200:]
 
 
 class Rotated:
@@ -189,6 +190,40 @@ def times(program, csv, seconds, count, seed, copied):
         print(f"{name}, untuned of tuned: geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}", flush=True)
 
 
+def padded(program, count):
+    """What copies of A and B to rows of whole 128 bytes, and of C back, would bring: by torch, all timed."""
+    import swr
+    database = "padded.db"
+    new = lambda rows, columns, dtype: torch.empty(rows, math.ceil(columns / 64) * 64, device="cuda",
+                                                   dtype=dtype)[:, :columns]
+    for size in [size for size in drawn(200, 20261125) if not is_copied(size)][:count]:
+        m, n, k, layout, dtype = size
+        whole_n = math.ceil(n / 8) * 8
+        variant = tune(program, database, (m, whole_n, k, layout, dtype), 25)
+        inputs = Rotated(size)
+        swr.configure(database=database)
+        of_a = new(*inputs.a[0].shape, TYPES[dtype])
+        wide = new(whole_n, k, TYPES[dtype]) if layout == "nt" else new(k, whole_n, TYPES[dtype])
+        of_b = wide[:n] if layout == "nt" else wide[:, :n]
+
+        def copied():
+            turn = inputs.turn()
+            of_a.copy_(inputs.a[turn])
+            of_b.copy_(inputs.b[turn])
+            c = swr.matmul(of_a.t() if layout == "tn" else of_a, wide.t() if layout == "nt" else wide)
+            inputs.c.copy_(c[:, :n])
+        graph = lambda call: gpu_timing.graph_of(call, 400.0, 32, inputs.copies)
+        inputs.next = -1
+        copied()
+        expected = inputs.views[0][0].double() @ inputs.views[0][1].double()
+        error = ((inputs.c.double() - expected).norm() / expected.norm()).item()
+        graphs = {"copied": graph(copied), "torch": graph(lambda: torch.matmul(*inputs.views[inputs.turn()]))}
+        samples = gpu_timing.sample_in_turns(graphs, 7, 1)
+        us = {name: statistics.median(samples[name]) for name in graphs}
+        print(f"{m}x{n}x{k} {layout} {dtype}: copied {us['copied']:.1f} torch {us['torch']:.1f} us, "
+              f"{us['torch'] / us['copied']:.3f}, error {error:.1e}, {variant}", flush=True)
+
+
 def check_random(count):
     """Random sizes, each twice, which must give the same bits."""
     sys.path.append(str(pathlib.Path(__file__).resolve().parent / "fp8"))
@@ -232,6 +267,9 @@ def check_random(count):
 if __name__ == "__main__":
     if sys.argv[1] == "random":
         sys.exit(check_random(int(sys.argv[2])) > 0)
+    if sys.argv[1] == "padded":
+        padded(sys.argv[2], int(sys.argv[3]))
+        sys.exit()
     given = sys.argv[2:]
     times(given[0], given[1], float(given[2]), int(given[3]) if len(given) > 3 else 200,
           int(given[4]) if len(given) > 4 else 20261125, len(given) > 5)
