@@ -97,10 +97,10 @@ struct ServingAttentionParams {
   ItemOrder item_order = ItemOrder::as_given;
   /// Deal::ranges: what beginning a Q tile costs, in K and V tiles.
   int item_overhead = 1;
-  /// Deal::ranges: no CTA gets fewer of these units than so many, at least 1, unless there are
-  /// fewer.
+  /// Deal::ranges and direct: no CTA gets fewer of these units than so many, at least 1, unless
+  /// there are fewer.
   int least_units = 1;
-  /// Deal::ranges: what CTAs leave of Q tiles that they share, as many bytes as the launch plan
+  /// Deal::ranges and direct: what CTAs leave of Q tiles that they share, as many bytes as the launch plan
   /// says, and a word per CTA that is 0 when the kernel starts and that it leaves at 0. Launches
   /// that may overlap need their own.
   float* partials = nullptr;

@@ -37,6 +37,8 @@ enum class Deal {
   whole,   ///< A Q tile, with all the K and V tiles it needs, is the work of one CTA.
   ranges,  ///< Every CTA gets an equal range of the K and V tiles of all Q tiles, one after
            ///< another.
+  direct,  ///< The index of a CTA says sequence, head, Q tile and part of the keys: nothing is
+           ///< listed or searched. For few sequences, of about equal length.
 };
 
 /// In which order Q tiles are dealt.

@@ -36,7 +36,8 @@ struct ServingLaunchPlan {
   /// Without the list of sequences, which dynamic_smem_bytes() adds.
   int fixed_smem_bytes = 0;
   Persistence persistence = Persistence::grid;  ///< Counts for Deal::whole only.
-  int workers = 1;  ///< CTAs of persistent launches and of Deal::ranges, at least 1.
+  /// CTAs of persistent launches and of ranges, and the most of direct parts; at least 1.
+  int workers = 1;
   ServingMapPlan maps{};
 };
 
@@ -70,8 +71,19 @@ constexpr long long most_units(const ServingTiles& tiles, const ServingAttention
          (tiles.deal == Deal::whole ? 1 : params.item_overhead + (kv_tiles < 1 ? 1 : kv_tiles));
 }
 
+/// CTAs of Deal::direct: equal numbers for all items, more than one while workers last.
+constexpr int direct_ctas(const ServingLaunchPlan& plan, const ServingAttentionParams& params) {
+  const auto items = static_cast<int>(direct_items(plan.tiles, params));
+  const int kv_tiles = (params.max_seq_kv + plan.tiles.tile_n - 1) / plan.tiles.tile_n;
+  const int most = plan.workers / (items < 1 ? 1 : items);
+  return items * clamp_to(kv_tiles / params.least_units, 1, most < 1 ? 1 : most);
+}
+
 /// CTAs of a launch. Those that lengths leave without work end at once.
 constexpr int serving_ctas(const ServingLaunchPlan& plan, const ServingAttentionParams& params) {
+  if (plan.tiles.deal == Deal::direct) {
+    return direct_ctas(plan, params);
+  }
   const Persistence persistence =
       plan.tiles.deal == Deal::ranges ? Persistence::persistent : plan.persistence;
   return static_cast<int>(cta_count(persistence, most_units(plan.tiles, params), plan.workers));
@@ -89,10 +101,11 @@ constexpr ServingLaunch serving_launch(const ServingLaunchPlan& plan,
   launch.grid_x = serving_ctas(plan, params);
   launch.block_x = plan.threads;
   launch.dynamic_smem_bytes = plan.fixed_smem_bytes + list_bytes(params.batch);
-  if (plan.tiles.deal == Deal::ranges) {
-    launch.arrival_words = launch.grid_x;
-    launch.partials_bytes =
-        2LL * launch.grid_x * plan.tiles.tile_m * (plan.head_dim_v + kShiftAndSum) * kFloatBytes;
+  if (plan.tiles.deal != Deal::whole) {
+    // CTAs beyond the workers are whole items, dealt directly.
+    launch.arrival_words = launch.grid_x < plan.workers ? launch.grid_x : plan.workers;
+    launch.partials_bytes = 2LL * launch.arrival_words * plan.tiles.tile_m *
+                            (plan.head_dim_v + kShiftAndSum) * kFloatBytes;
   }
   return launch;
 }

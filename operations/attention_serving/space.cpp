@@ -19,7 +19,7 @@ using namespace std::string_view_literals;
 
 constexpr std::array kKvSources{"rows"sv, "pages"sv};
 constexpr std::array kPageCopies{"row"sv, "run16"sv};
-constexpr std::array kDeals{"whole"sv, "ranges"sv};
+constexpr std::array kDeals{"whole"sv, "ranges"sv, "direct"sv};
 constexpr std::array kItemOrders{"as_given"sv, "longest_first"sv, "folded"sv};
 constexpr auto kUndrawn = std::span(kPersistences).first<4>();
 
@@ -153,20 +153,20 @@ Reason registers(const Candidate& c) {
 
 Reason ranges(const Candidate& c) {
   const ServingAttentionVariant usual;
-  if (c.variant.deal == Deal::ranges) {
+  if (c.variant.deal != Deal::ranges && c.variant.item_overhead != usual.item_overhead) {
+    return "item_overhead belongs to ranges";
+  }
+  if (c.variant.deal != Deal::whole) {
     return unless(c.variant.persistence == Persistence::grid,
-                  "ranges are dealt to CTAs of their own number");
+                  "parts of the keys are dealt to CTAs of their own number");
   }
-  if (c.variant.item_overhead != usual.item_overhead ||
-      c.variant.least_units != usual.least_units) {
-    return "item_overhead and least_units belong to ranges";
-  }
-  return std::nullopt;
+  return unless(c.variant.least_units == usual.least_units,
+                "least_units belongs to ranges and to direct parts");
 }
 
 Reason worker_count(const Candidate& c) {
-  return c.variant.deal == Deal::ranges ? Reason{}
-                                        : misses_workers(c.variant.workers, c.variant.persistence);
+  return c.variant.deal != Deal::whole ? Reason{}
+                                       : misses_workers(c.variant.workers, c.variant.persistence);
 }
 
 Reason local_iterations(const Candidate& c) {
@@ -213,7 +213,7 @@ constexpr std::array kRules{
     Rule{{"look_ups", "Every page of a tile has a thread that looks it up."}, look_ups},
     Rule{{"page_copy", "Runs of 16 rows lie in one page."}, page_copy},
     Rule{{"ranges", "Axes of one way of dealing keep their default in the other."}, ranges},
-    Rule{{"worker_count", "Workers are counted for persistent launches and ranges."}, worker_count},
+    Rule{{"worker_count", "Workers are counted where they are not one a Q tile."}, worker_count},
     Rule{{"local_iterations", "Sawtooth needs several Q tiles per CTA."}, local_iterations},
     Rule{{"pack_gqa", "Packing needs query heads that share K and V."}, pack_gqa},
     Rule{{"sections", "Sections hold heads of one sequence."}, sections},
@@ -291,34 +291,34 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
                     const ServingAttentionVariant& variant, std::string_view axis) {
   const bool decodes = is_decode(problem);
   const bool is_hopper = variant.family == Family::hopper;
-  const bool in_ranges = variant.deal == Deal::ranges;
-  const bool repeats = in_ranges || is_persistent(variant.persistence);
+  const bool in_parts = variant.deal != Deal::whole;
+  const bool repeats = in_parts || is_persistent(variant.persistence);
   const bool packs = group_of(problem) > 1 && !is_hopper;
   const bool has_runs = problem.page_size > 0 && problem.page_size % 16 == 0 && !problem.leftpad;
   const bool is_causal = problem.mask != ServingMask::full;
   const long long units = usual_least_units(variant.tile_n);
-  const Values one_item_order{std::string(in_ranges ? "as_given" : "longest_first")};
+  const Values one_item_order{std::string(in_parts ? "as_given" : "longest_first")};
   const std::map<std::string_view, Values> all{
       {"family", {std::string(to_string(variant.family))}},
       {"stages", is_hopper ? Values{2LL, 3LL} : Values{1LL, 2LL, 3LL}},
-      {"deal", is_hopper ? Values{std::string("whole")}
-               : decodes ? Values{std::string("ranges")}
-                         : texts(kDeals)},
-      {"persistence", in_ranges   ? Values{std::string("grid")}
+      {"deal", is_hopper
+                   ? Values{std::string("whole")}
+                   : Values{std::string(decodes ? "direct" : "whole"), std::string("ranges")}},
+      {"persistence", in_parts    ? Values{std::string("grid")}
                       : is_hopper ? Values{std::string("persistent"), std::string("snake")}
                                   : Values{std::string("grid"), std::string("persistent")}},
       {"order", decodes || !repeats ? Values{std::string("cyclic")}
                                     : Values{std::string("cyclic"), std::string("sawtooth")}},
-      {"workers", in_ranges ? Values{0LL, 1LL * device.sm_count} : Values{0LL}},
+      {"workers", in_parts ? Values{0LL, 1LL * device.sm_count} : Values{0LL}},
       {"pack_gqa", !packs    ? Values{std::string("off")}
                    : decodes ? Values{std::string("on")}
                              : texts(kSwitches)},
       {"page_copy", has_runs ? texts(kPageCopies) : Values{std::string("row")}},
       {"item_order",
-       in_ranges && is_causal && !decodes ? Values{std::string("folded")} : one_item_order},
+       in_parts && is_causal && !decodes ? Values{std::string("folded")} : one_item_order},
       {"section_heads", {1LL}},
-      {"item_overhead", in_ranges && !decodes ? Values{1LL, 2LL} : Values{1LL}},
-      {"least_units", in_ranges ? Values{1LL, units} : Values{1LL}},
+      {"item_overhead", in_parts && !decodes ? Values{1LL, 2LL} : Values{1LL}},
+      {"least_units", in_parts ? Values{1LL, units} : Values{1LL}},
       {"mainloop", is_hopper ? Values{std::string("mutex"), std::string("overlap_ordered")}
                              : Values{std::string("overlap_ordered")}}};
   return all.at(axis);
@@ -391,7 +391,7 @@ std::span<const Axis> serving_attention_axes() {
                    "CTAs of a persistent launch; 0 fills every resident slot."),
       switch_axis(&V::pack_gqa, "pack_gqa", "Query heads that share a K and V head share Q tiles."),
       choice_axis(&V::deal, kDeals, "deal",
-                  "How work is divided: whole Q tiles, or equal ranges of keys."),
+                  "How work is divided: whole Q tiles, equal ranges of keys, or by index."),
       choice_axis(&V::page_copy, kPageCopies, "page_copy",
                   "Rows copied per look-up in the page table.", Family::portable),
       choice_axis(&V::item_order, kItemOrders, "item_order", "Order in which Q tiles start."),
@@ -421,6 +421,8 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
     variant.tile_m = rows <= 16 ? 16 : 64;
     variant.tile_n = variant.tile_m == 64 && columns > 128 ? 32 : 64;
     variant.least_units = usual_least_units(variant.tile_n);
+    // One sequence has no longer ones beside it.
+    variant.deal = problem.batch == 1 ? Deal::direct : Deal::ranges;
   } else {
     const bool wide = columns > 192;
     variant.tile_m = wide ? 64 : 128;

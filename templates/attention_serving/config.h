@@ -71,7 +71,7 @@ struct ServingAttentionConfig {
   /// The next launch may begin while this one still streams, rather than when it ends: in decoding,
   /// where that keeps memory busy.
   SWR_HD constexpr bool lets_next_start_early() const {
-    return deal == Deal::ranges || pack_gqa || qk().key_groups() > 1;
+    return deal != Deal::whole || pack_gqa || qk().key_groups() > 1;
   }
 
  private:
@@ -87,7 +87,7 @@ struct ServingAttentionConfig {
             .order = order,
             .persistence = persistence,
             .smem_swizzle = smem_swizzle,
-            .split_kv = deal == Deal::ranges,
+            .split_kv = deal != Deal::whole,
             .pack_gqa = pack_gqa};
   }
 };

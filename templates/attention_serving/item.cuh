@@ -84,7 +84,22 @@ class Item {
       takes_part = part_of_item(part, place, params_.item_overhead, interval.count(), ranges,
                                 static_cast<int>(blockIdx.x));
     }
-    park(place, tile, sequence, interval, part, takes_part);
+    park(place.first_unit + place.items.units_per_item, tile, sequence, interval, part, takes_part);
+  }
+  /// One thread: the part of an item that falls to this CTA by its index.
+  __device__ void find(const DirectPlace& place) const {
+    const Sequence sequence = sequence_at(params_, place.sequence);
+    const MaskedSequence masked =
+        masked_sequence(C.tiles(), params_, sequence.seq_q, sequence.seq_kv);
+    if (place.tile.index * C.tile_m >= masked.q_rows()) {
+      park_end();
+      return;
+    }
+    const KvInterval interval = kv_interval(place.tile.index, C.tile_m, C.tile_n, masked);
+    ItemPart part;
+    const bool takes_part = direct_part(part, place, interval.count(), params_.least_units,
+                                        static_cast<int>(blockIdx.x));
+    park(0, place.tile, sequence, interval, part, takes_part);
   }
 
   /// One thread: instead of an item, that there are no more.
@@ -210,7 +225,7 @@ class Item {
                        static_cast<long long>(reinterpret_cast<unsigned long long>(pointer)));
   }
 
-  __device__ void park(const ItemPlace& place, QTile tile, const Sequence& sequence,
+  __device__ void park(long long next_unit, QTile tile, const Sequence& sequence,
                        const KvInterval& interval, const ItemPart& part, bool takes_part) const {
     const int first = interval.first + part.tiles.first;
     const int count = part.tiles.count;
@@ -221,7 +236,7 @@ class Item {
     store(kPart, unmasked, unmasked_end - unmasked, part.part, part.parts);
     store(kRows, part.first_worker, sequence.first_q, sequence.q_batch, sequence.first_kv);
     park_places(sequence, tile);
-    ptx::st_shared_b64(words_ + kPages + 8, place.first_unit + place.items.units_per_item);
+    ptx::st_shared_b64(words_ + kPages + 8, next_unit);
     store(kMore, takes_part ? 1 : 0, page_shift(), 0, sequence.kv_batch);
   }
   __device__ void park_places(const Sequence& sequence, QTile tile) const {

@@ -427,4 +427,45 @@ SWR_HD constexpr bool part_of_item(ItemPart& part, const ItemPlace& place, int o
   return true;
 }
 
+/// Deal::direct: what the index of a CTA says. CTAs of one item follow each other.
+struct DirectPlace {
+  int sequence = 0;
+  QTile tile;
+  int part = 0;
+  int parts = 1;  ///< CTAs that there are for the item.
+};
+
+/// Q tiles that the bounds of `params` allow, all heads and sequences together.
+SWR_HD constexpr unsigned direct_items(const ServingTiles& tiles,
+                                       const ServingAttentionParams& params) {
+  const long long rows = static_cast<long long>(params.max_seq_q) * packed_heads(tiles, params);
+  return static_cast<unsigned>((rows + tiles.tile_m - 1) / tiles.tile_m) *
+         static_cast<unsigned>(scheduled_heads(tiles, params) * params.batch);
+}
+/// Requires: `ctas` is a multiple of direct_items().
+SWR_HD constexpr DirectPlace direct_place(const ServingTiles& tiles,
+                                          const ServingAttentionParams& params, unsigned cta,
+                                          unsigned ctas) {
+  const auto heads = static_cast<unsigned>(scheduled_heads(tiles, params));
+  const auto batch = static_cast<unsigned>(params.batch);
+  const unsigned parts = ctas / direct_items(tiles, params);
+  const unsigned item = cta / parts;
+  const unsigned of_batch = item / heads;
+  return {static_cast<int>(of_batch % batch),
+          {static_cast<int>(item % heads), static_cast<int>(of_batch / batch)},
+          static_cast<int>(cta % parts),
+          static_cast<int>(parts)};
+}
+/// The part of an item of `tiles` K and V tiles that falls to a CTA; false when it is left without.
+SWR_HD constexpr bool direct_part(ItemPart& part, const DirectPlace& place, int tiles, int least,
+                                  int cta) {
+  const int parts = clamp_to(tiles / least, 1, place.parts);
+  const auto tile_at = [&](int of_part) {
+    return static_cast<int>(quotient(static_cast<long long>(tiles) * of_part, parts));
+  };
+  const int first = tile_at(place.part);
+  part = {{first, tile_at(place.part + 1) - first}, place.part, parts, cta - place.part};
+  return place.part < parts;
+}
+
 }  // namespace swr

@@ -121,6 +121,17 @@ TEST(EmulatedServingAttention, DecodesFromRunsOfPages) {
   expect_right_for_random_problems<changed(
       kDecode, [](Config& c) { c.page_copy = PageCopy::run16; })>(kRounds, 3000);
 }
+/// Rows of several sequences' tiles, too: CTAs without work end at once.
+TEST(EmulatedServingAttention, DecodesByIndex) {
+  constexpr Config kDirect = changed(kDecode, [](Config& c) { c.deal = Deal::direct; });
+  expect_right_for_random_problems<kDirect>(kRounds, 3500);
+  expect_right_for_random_problems<changed(kDirect, [](Config& c) {
+    c.tile_m = 32;
+    c.warps = 4;
+    c.mask = ServingMask::window;
+    c.page_copy = PageCopy::run16;
+  })>(kRounds, 3600);
+}
 /// Warps that share a block of rows divide the keys of every tile.
 TEST(EmulatedServingAttention, DecodesInKeyGroups) {
   expect_right_for_random_problems<changed(kDecode, [](Config& c) {

@@ -145,7 +145,7 @@ __device__ inline void attend(const ServingAttentionParams& params, unsigned sme
   WarpRows<C> rows(params, stream, item, smem, place, thread % 32);
   scan_all<C>(rows, stream, item.unmasked());
   ptx::cp_async_wait_group<0>();
-  if (C.deal == Deal::ranges && item.part().is_shared()) {
+  if (C.deal != Deal::whole && item.part().is_shared()) {
     SharedItem<C>(params, smem, item).leave_and_combine(rows.output(), rows.softmax(), place);
   } else if constexpr (C.pv().key_groups() > 1) {
     const RowWriter<C> writer(params, item);
@@ -178,6 +178,17 @@ template <ServingAttentionConfig C>
 __device__ inline void run(const ServingAttentionParams& params, unsigned smem) {
   if (!params.lengths_are_ready) {
     ptx::griddepcontrol_wait();
+  }
+  if constexpr (C.deal == Deal::direct) {
+    const Item<C> item(params, smem + C.item_offset());
+    if (threadIdx.x == 0) {
+      item.find(direct_place(C.tiles(), params, blockIdx.x, gridDim.x));
+    }
+    __syncthreads();
+    if (item.takes_part()) {
+      attend<C>(params, smem, item, scans_backward(C.order, 0));
+    }
+    return;
   }
   const SequenceList<C> list(params, smem);
   list.build();

@@ -99,6 +99,21 @@ std::vector<Scan> walk(const Problem& problem) {
         .count();
   };
   for (int cta = 0; cta < ctas; ++cta) {
+    if (tiles.deal == Deal::direct) {
+      const DirectPlace place =
+          direct_place(tiles, params, static_cast<unsigned>(cta), static_cast<unsigned>(ctas));
+      const MaskedSequence sequence = problem.sequence(place.sequence);
+      if (place.tile.index * tiles.tile_m < sequence.q_rows()) {
+        const KvInterval interval =
+            kv_interval(place.tile.index, tiles.tile_m, tiles.tile_n, sequence);
+        ItemPart part;
+        if (direct_part(part, place, interval.count(), params.least_units, cta)) {
+          scans.push_back(
+              {cta, place.sequence, place.tile, shifted(part.tiles, interval.first), part});
+        }
+      }
+      continue;
+    }
     if (tiles.deal == Deal::whole) {
       for (int iteration = 0;; ++iteration) {
         const long long unit = cta_tile(problem.persistence, cta, ctas, iteration, list.units());
@@ -177,7 +192,7 @@ Problem drawn_problem(std::mt19937& random, int batch) {
                    .tile_n = 16 * drawn(random, 1, 4),
                    .mask = static_cast<ServingMask>(drawn(random, 0, 2)),
                    .pack_gqa = drawn(random, 0, 1) == 1,
-                   .deal = static_cast<Deal>(drawn(random, 0, 1))};
+                   .deal = static_cast<Deal>(drawn(random, 0, 2))};
   ServingAttentionParams& params = problem.params;
   params.batch = batch;
   params.heads_kv = drawn(random, 1, 3);
@@ -263,7 +278,7 @@ void expect_parts_meet(const Problem& problem, const std::vector<Scan>& scans) {
     if (scan.part.is_shared()) {
       EXPECT_EQ(scan.cta, scan.part.first_worker + scan.part.part);
       EXPECT_TRUE(slots.insert(scan.part.slot(scan.part.part)).second);
-      EXPECT_LT(scan.part.slot(scan.part.part), 2 * launch.grid_x);
+      EXPECT_LT(scan.part.slot(scan.part.part), 2 * launch.arrival_words);
       EXPECT_LT(scan.part.first_worker, launch.arrival_words);
       if (scan.part.part == 0) {
         EXPECT_TRUE(counters.insert(scan.part.first_worker).second);
