@@ -200,6 +200,73 @@ class Harness:
                                            torch.nn.functional.linear(x, weight, bias))
         self.assertEqual(multiply.call_count, 2, "long batches stay with PyTorch")
 
+    def test_kernels_of_fp8_come_first_in_both_tables(self):
+        linear = importlib.import_module("swr_vllm.linear")
+        cuda = linear.PlatformEnum.CUDA
+        tables = linear.kernels._POSSIBLE_FP8_KERNELS, linear.kernels._POSSIBLE_FP8_BLOCK_KERNELS
+        for table in tables:
+            self.enter(mock.patch.dict(table, {cuda: list(table[cuda])}))
+        before = [len(table[cuda]) for table in tables]
+        linear.put_kernels_first()
+        linear.put_kernels_first()
+        self.assertEqual([table[cuda][0] for table in tables],
+                         [linear.SwrFp8Kernel, linear.SwrFp8BlockKernel])
+        self.assertEqual([len(table[cuda]) - 1 for table in tables], before)
+        for table in tables:
+            self.assertFalse(inspect.isabstract(table[cuda][0]))
+
+    def fp8_layer(self, rows, k, n, scale_a, scale_b):
+        """A product of a kernel as vLLM calls it, and what it is in fp32. Scales by shape."""
+        linear = importlib.import_module("swr_vllm.linear")
+        self.enter(mock.patch.object(linear, "_scaled_mm", linear.scaled_product))
+        a, weight = (torch.randn(count, k).to(torch.float8_e4m3fn) for count in (rows, n))
+        of_a, of_weight = torch.rand(scale_a) + 0.5, torch.rand(scale_b) + 0.5
+        if len(scale_a) == 2:  # vLLM's scales of tokens lie with tokens next to each other.
+            of_a = of_a.t().contiguous().t()
+        factors = [scale.repeat_interleave(128, -1)[:, :k] if scale.shape[-1] > 1 else
+                   scale.reshape(-1, 1) for scale in (of_a, of_weight)]
+        if of_weight.shape[-1] > 1:
+            factors[1] = factors[1].repeat_interleave(128, 0)[:n]
+        right = (a.float() * factors[0]) @ (weight.float() * factors[1]).t()
+        if of_weight.shape[-1] > 1:
+            kernel = linear.SwrFp8BlockKernel.__new__(linear.SwrFp8BlockKernel)
+            kernel.config = types.SimpleNamespace(out_dtype=torch.bfloat16)
+            return kernel.apply_block_scaled_mm(a, weight, of_a, of_weight), right
+        bias = torch.randn(n).bfloat16()
+        kernel = linear.SwrFp8Kernel.__new__(linear.SwrFp8Kernel)
+        kernel.logical_output_size = n
+        return kernel.apply_scaled_mm(A=a, B=weight.t(), out_dtype=torch.bfloat16, As=of_a, Bs=of_weight,
+                                      bias=bias, output_shape=[rows, n]), right + bias.float()
+
+    def test_products_of_fp8_by_every_kind_of_scale(self):
+        linear = importlib.import_module("swr_vllm.linear")
+
+        def multiply(a, b, scale_a, scale_b, bias=None, *, out_dtype, use_fast_accum):
+            """swr.scaled_mm's contract."""
+            (m, k), n = a.shape, b.shape[1]
+            kinds = {((1,), (1,)), ((1, 1), (1,)), ((m, 1), (1, n)), ((m, k // 128), (k // 128, n // 128))}
+            self.assertIn((tuple(scale_a.shape), tuple(scale_b.shape)), kinds)
+            for factor, scale, at in ((a, scale_a, 0), (b, scale_b, 1)):
+                self.assertTrue(scale.numel() == 1 or scale.shape[0] == 1 or scale.stride(0) == 1)
+            wide = [scale.repeat_interleave(128, 1) if scale.dim() == 2 and scale.shape[1] == k // 128 > 1
+                    else scale for scale in (scale_a, scale_b.t() if scale_b.dim() == 2 else scale_b)]
+            of_b = wide[1].repeat_interleave(128, 0) if wide[1].shape[-1] > 1 and wide[1].dim() == 2 \
+                else wide[1]
+            product = (a.float() * wide[0]) @ (b.float().t() * of_b).t()
+            return (product if bias is None else product + bias.float()).to(out_dtype)
+        self.enter(mock.patch.object(linear.swr, "scaled_mm", multiply))
+        for scale_a, scale_b in (((1,), (1,)), ((5, 1), (256, 1)), ((5, 1), (1,)), ((1,), (256, 1)),
+                                 ((5, 2), (2, 2))):
+            found, right = self.fp8_layer(5, 256, 256, scale_a, scale_b)
+            torch.testing.assert_close(found.float(), right, rtol=2e-2, atol=0.3)
+
+    def test_long_batches_of_fp8_stay_with_cutlass(self):
+        linear = importlib.import_module("swr_vllm.linear")
+        cutlass = mock.Mock(return_value=torch.zeros(513, 16))
+        with mock.patch.object(linear._custom_ops, "cutlass_scaled_mm", cutlass):
+            self.fp8_layer(513, 32, 16, (513, 1), (16, 1))
+        cutlass.assert_called_once()
+
     def test_tables_change_between_groups_of_layers(self):
         layer = self.backend.get_impl_cls()(4, 32, 0.2, 2)
         spec = self.spec_class(block_size=16, num_kv_heads=2, head_size=32, dtype=torch.bfloat16)

@@ -158,6 +158,20 @@ class ReplicatedLinear:
         op_registry_oot[name or cls.__name__] = layer
 
 
+class PlatformEnum(enum.Enum):
+    CUDA = 0
+
+
+class CutlassFP8ScaledMMLinearKernel(abc.ABC):
+    def apply_scaled_mm(self, *, A, B, out_dtype, As, Bs, bias, output_shape):
+        return "padded"
+
+
+class CutlassFp8BlockScaledMMKernel(abc.ABC):
+    def apply_block_scaled_mm(self, A, B, As, Bs):
+        pass
+
+
 class ColumnParallelLinear(ReplicatedLinear):
     pass
 
@@ -182,9 +196,12 @@ def modules(version):
     here = {name: value for name, value in vars(sys.modules[__name__]).items()
             if not name.startswith("_")}
     contents = {
-        "vllm": {"__version__": version}, "vllm._custom_ops": {"reshape_and_cache_flash": None},
+        "vllm": {"__version__": version}, "vllm._custom_ops": {"reshape_and_cache_flash": None, "cutlass_scaled_mm": None},
         "vllm.distributed": {}, "vllm.distributed.parallel_state": {"get_tp_group": None},
-        "vllm.model_executor": {}, "vllm.model_executor.layers": {},
+        "vllm.model_executor": {}, "vllm.model_executor.layers": {}, "vllm.model_executor.kernels": {},
+        "vllm.model_executor.kernels.linear": {
+            **here, "_POSSIBLE_FP8_KERNELS": {PlatformEnum.CUDA: []},
+            "_POSSIBLE_FP8_BLOCK_KERNELS": {PlatformEnum.CUDA: []}},
         "vllm.model_executor.layers.linear": here, "vllm.model_executor.custom_op": here,
         "vllm.platforms": {}, "vllm.platforms.interface": here, "vllm.v1": {}, "vllm.v1.attention": {},
         "vllm.v1.attention.backend": {**here, "AttentionBackend": _backend(asked, has_layout)},

@@ -11,6 +11,7 @@ def register():
 
     register_backend(AttentionBackendEnum.CUSTOM, "swr_vllm.attention.SwrAttentionBackend")
     if os.environ.get("SWR_VLLM_LINEAR") == "1":
-        from .linear import replace_layers
+        from .linear import put_kernels_first, replace_layers
 
         replace_layers()
+        put_kernels_first()
