@@ -17,20 +17,26 @@ import models
 HERE = pathlib.Path(__file__).parent
 SPECULATIVE = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3,
                "prompt_lookup_min": 1}
+SMALL_CACHE = {"kv_cache_memory_bytes": 3 << 30}
 # By name: the back end, options and variables of the environment. The first is whom others are beside.
 CONTENDERS = {
     "FLASH_ATTN": ("FLASH_ATTN", {}, {}), "swr": ("CUSTOM", {}, {}),
     "TRITON_ATTN": ("TRITON_ATTN", {}, {}),  # How much two of vLLM's own differ.
     "swr, pages of 16": ("CUSTOM", {"block_size": 16}, {}),
     "swr, linear layers too": ("CUSTOM", {}, {"SWR_VLLM_LINEAR": "1"}),
-    "FLASH_ATTN, ngram": ("FLASH_ATTN", {"speculative_config": SPECULATIVE}, {}),
-    "swr, ngram": ("CUSTOM", {"speculative_config": SPECULATIVE}, {})}
+    "FLASH_ATTN, FP8": ("FLASH_ATTN", {"quantization": "fp8"}, {}),
+    "swr, FP8 layers": ("CUSTOM", {"quantization": "fp8"}, {"SWR_VLLM_LINEAR": "1"}),
+    # Of prompts that repeat themselves, a few.
+    "FLASH_ATTN, ngram": ("FLASH_ATTN", {"speculative_config": SPECULATIVE, **SMALL_CACHE}, {}),
+    "swr, ngram": ("CUSTOM", {"speculative_config": SPECULATIVE, **SMALL_CACHE}, {})}
 OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens": 8192,
-           "gpu_memory_utilization": 0.25, "enable_prefix_caching": True, "enable_chunked_prefill": True,
+           "gpu_memory_utilization": 0.1, "enable_prefix_caching": True, "enable_chunked_prefill": True,
            "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128]}}
 
 # A cache that does not hold all that runs at a time.
-OF_SOAK = {"max_model_len": 512, "kv_cache_memory_bytes": 6 << 20, "disable_log_stats": False}
+OF_SOAK = {"max_model_len": 512, "kv_cache_memory_bytes": 12 << 20, "disable_log_stats": False,
+           "max_num_seqs": 256,
+           "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128, 256]}}
 
 
 class Process:
@@ -114,7 +120,7 @@ def compare_tokens(engines, name):
 
 def soak(engines, name, count, seconds, folder):
     """Requests that come, are cancelled and preempted at random: those that ended in both engines have
-    the same tokens but for ties."""
+    the same tokens but for ties. A process is both engine and model, which spares time."""
     paths = [pathlib.Path(folder) / f"soak.{i}" for i in range(len(engines))]
     for at, (engine, path) in enumerate(zip(engines, paths)):
         engine.tell("soak", count=count, seconds=seconds, seed=at, path=str(path))
@@ -125,9 +131,11 @@ def soak(engines, name, count, seconds, folder):
         with open(path) as lines:
             ended.append({number: {"tokens": tokens, "logprobs": best}
                           for number, tokens, best in map(json.loads, lines)})
-    found = [parting(ended[0][i], ended[1][i]) for i in ended[0].keys() & ended[1].keys()]
-    right, text = right_of(found)
-    print(f"soak | {name} | {len(found)} requests ended in both | {text}", flush=True)
+    both = ended[0].keys() & ended[1].keys()
+    equal = sum(ended[0][i]["tokens"] == ended[1][i]["tokens"] for i in both)
+    print(f"soak | {name} | {len(both)} requests ended in both, {equal} with the same tokens", flush=True)
+    right, text = right_of([parting(ended[0][i], ended[1][i]) for i in both if ended[0][i]["logprobs"]])
+    print(f"soak | {name} | one in 16, with logarithms | {text}", flush=True)
     return right
 
 
@@ -137,11 +145,30 @@ WORKLOADS = {  # Prompts, their length, tokens in common, tokens to generate.
     "shared prefix of 4096": (64, 128, 4096, 32)}
 
 
+REPEATING = {"batch 1": (1, 2048, 128), "batch 16": (16, 2048, 128)}  # Prompts of 32 tokens, over and over.
+
+
+def repeated(prompts):
+    return [(prompt[:32] * len(prompt))[:len(prompt)] for prompt in prompts]
+
+
 def time_in_turns(engines, name, rounds):
-    for kind, (count, length, shared, tokens) in WORKLOADS.items():
+    """Those that speculate and those that do not, each beside FlashAttention."""
+    speculate = [engine for engine in engines if engine.label.endswith("ngram")]
+    others = [engine for engine in engines if engine not in speculate]
+    if others:
+        time_workloads(others, name, rounds, WORKLOADS)
+    if speculate:
+        time_workloads(speculate, name, rounds, {
+            f"decode, {kind}": (count, length, 0, tokens)
+            for kind, (count, length, tokens) in REPEATING.items()}, repeated)
+
+
+def time_workloads(engines, name, rounds, workloads, change=lambda prompts: prompts):
+    for kind, (count, length, shared, tokens) in workloads.items():
         times = {engine.label: [] for engine in engines}
         for turn in range(rounds + 1):
-            prompts = prompts_of([length] * count, 100 + turn, shared)
+            prompts = change(prompts_of([length] * count, 100 + turn, shared))
             for engine in random.Random(turn).sample(engines, len(engines)):
                 engine.ask("forget")
                 if kind.startswith("decode"):  # From then on the prompts are in the prefix cache.
@@ -159,8 +186,12 @@ def time_in_turns(engines, name, rounds):
 def start(name, given):
     """Processes, which only import vLLM until they are told to start."""
     path = models.write(name, given.layers, given.folder)
-    options = {**OPTIONS, "kv_cache_memory_bytes": given.layers << 29}
+    # Times need what 128 sequences fill; tokens come from several engines at a time.
+    of_layer = 380 if "times" in given.do else 256
+    options = {**OPTIONS, "kv_cache_memory_bytes": given.layers * of_layer << 20}
     options = {**options, **OF_SOAK} if "soak" in given.do else options
+    if "soak" in given.do:
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     return [Process(label, path, options, open(f"{given.folder}/{name}.{label}.log", "w"))
             for label in CONTENDERS if label in given.contenders]
 

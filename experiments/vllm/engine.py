@@ -23,7 +23,7 @@ def fill(model):
     generator = torch.Generator(device="cuda").manual_seed(7)
     is_gemma = "Gemma" in type(model).__name__  # It adds 1 to its norms and scales its embeddings.
     for name, weight in sorted(model.named_parameters()):
-        if not weight.is_floating_point():
+        if not weight.is_floating_point() or weight.dtype.itemsize == 1:  # FP8 stays as it is.
             continue
         if weight.dim() == 1:  # Norms, biases, sinks.
             mean, deviation = (float(not is_gemma), 0.1) if "norm" in name else (0.0, 0.5)
@@ -51,6 +51,18 @@ def memory_of(model):
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return {"allocated": torch.cuda.memory_allocated() >> 20,
             "reserved": torch.cuda.memory_reserved() >> 20, "process": pages >> 8}
+
+
+def request_of(number):
+    """The same in every engine: a prompt and what is wanted of it."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    own = random.Random(number)
+    length = min(400, int(own.expovariate(1 / 40)) + 1)
+    return {"prompt_token_ids": own.choices(range(3, 500), k=length)}, SamplingParams(
+        temperature=0.0, max_tokens=own.randrange(1, 17), ignore_eos=True, detokenize=False,
+        logprobs=8 if number % 16 == 0 else None, output_kind=RequestOutputKind.FINAL_ONLY)
 
 
 class Engine:
@@ -85,43 +97,37 @@ class Engine:
 
     def soak(self, count, seconds, seed, path):
         """So many requests of random lengths as there is time for, a part of them cancelled at random.
-        Tokens and the best of each step of those that ended go to a file, by number."""
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
+        Tokens of those that ended go to a file, by number, and of one in 16 the best of each step."""
         draw, engine = random.Random(seed), self.llm.llm_engine
-        waiting, running, cancelled, begun = iter(range(count)), set(), 0, time.monotonic()
-        memory = {}
+        waiting, running, cancelled, begun = iter(range(count)), [], 0, time.monotonic()
+        asked, memory = 0, {}
         with open(path, "w") as file:
             while True:
                 is_late = time.monotonic() - begun > seconds
-                for number in itertools.islice(waiting, 0 if is_late else max(0, 384 - len(running))):
-                    own = random.Random(number)  # The same request in every engine.
-                    prompt = [own.randrange(3, 500) for _ in range(min(400, int(own.expovariate(1 / 40)) + 1))]
-                    engine.add_request(str(number), {"prompt_token_ids": prompt}, SamplingParams(
-                        temperature=0.0, max_tokens=own.randrange(1, 17), ignore_eos=True,
-                        detokenize=False, logprobs=8, output_kind=RequestOutputKind.FINAL_ONLY))
-                    running.add(number)
+                for number in itertools.islice(waiting, 0 if is_late else max(0, 512 - len(running))):
+                    engine.add_request(str(number), *request_of(number))
+                    running.append(number)
+                    asked = number + 1
                 if not running:
                     break
-                for output in engine.step():
-                    running.discard(int(output.request_id))
-                    of = output.outputs[0]
-                    if of.finish_reason != "length":
-                        continue
-                    print(json.dumps([int(output.request_id), list(of.token_ids), [
-                        [(t, p.logprob) for t, p in step.items()] for step in of.logprobs]]), file=file)
-                if running and draw.random() < 0.2:
-                    number = draw.choice(sorted(running))
+                ended = {int(output.request_id): output.outputs[0] for output in engine.step()}
+                for number, of in ended.items():
+                    if of.finish_reason == "length":
+                        print(json.dumps([number, list(of.token_ids), [
+                            [(t, p.logprob) for t, p in step.items()] for step in of.logprobs or []]]),
+                            file=file)
+                running = [number for number in running if number not in ended]
+                for _ in range(min(len(running), draw.randrange(3))):
+                    number = running.pop(draw.randrange(len(running)))
                     engine.abort_request([str(number)])
-                    running.discard(number)
                     cancelled += 1
-                if not memory and max(running, default=0) > count // 10:
+                if not memory and asked > count // 10:
                     memory["after a tenth"] = self.llm.apply_model(memory_of)[0]
         memory["at the end"] = self.llm.apply_model(memory_of)[0]
         preempted = sum(metric.value for metric in self.llm.get_metrics()
                         if metric.name == "vllm:num_preemptions")
-        return {"cancelled": cancelled, "preempted": preempted, **memory}
+        return {"asked": asked, "seconds": round(time.monotonic() - begun), "cancelled": cancelled,
+                "preempted": preempted, **memory}
 
     def forget(self):
         """Empties the prefix cache."""

@@ -25,15 +25,17 @@ MODELS = {
               "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 256,
               "sliding_window": 1024, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
               "rope_theta": 10000.0, "tie_word_embeddings": True},
-    "gpt_oss": {"max_position_embeddings": 131072, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_size": 2880,
+    "gpt_oss": {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_size": 2880,
                 "intermediate_size": 2880, "num_attention_heads": 64, "num_key_value_heads": 8,
                 "head_dim": 64, "hidden_act": "silu", "sliding_window": 128, "num_local_experts": 32,
                 "num_experts_per_tok": 4, "swiglu_limit": 7.0, "attention_bias": True,
-                "rope_theta": 150000.0,
+                "rope_theta": 150000.0, "max_position_embeddings": 131072,
                 "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0,
                                  "beta_slow": 1.0, "truncate": False,
                                  "original_max_position_embeddings": 4096}},
 }
+# Without a router's choice: a rounding chooses no other expert.
+MODELS["gpt_oss_all"] = {**MODELS["gpt_oss"], "num_local_experts": 4}
 
 
 def write(name, layers, folder):
@@ -41,7 +43,7 @@ def write(name, layers, folder):
     path = pathlib.Path(folder) / name
     path.mkdir(parents=True, exist_ok=True)
     config = {**_COMMON, **MODELS[name], "num_hidden_layers": layers}
-    if name == "gpt_oss":
+    if name.startswith("gpt_oss"):
         config["layer_types"] = (["sliding_attention", "full_attention"] * layers)[:layers]
     (path / "config.json").write_text(json.dumps(config))
     return str(path)
