@@ -34,8 +34,8 @@ OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens":
            "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128]}}
 
 # A cache that does not hold all that runs at a time.
-OF_SOAK = {"max_model_len": 512, "kv_cache_memory_bytes": 12 << 20, "disable_log_stats": False,
-           "max_num_seqs": 256,
+OF_SOAK = {"max_model_len": 512, "kv_cache_memory_bytes": 8 << 20, "disable_log_stats": False,
+           "max_num_seqs": 256, "block_size": 16,
            "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128, 256]}}
 
 
@@ -140,12 +140,13 @@ def soak(engines, name, count, seconds, folder):
 
 
 WORKLOADS = {  # Prompts, their length, tokens in common, tokens to generate.
-    "decode, batch 1": (1, 2048, 0, 128), "decode, batch 16": (16, 2048, 0, 128),
-    "decode, batch 128": (128, 512, 0, 128), "prompts of 4096": (12, 4096, 0, 1),
+    # All but the last token lies in whole pages, of 16 rows or of 64, and so in the prefix cache.
+    "decode, batch 1": (1, 2049, 0, 128), "decode, batch 16": (16, 2049, 0, 128),
+    "decode, batch 128": (128, 513, 0, 128), "prompts of 4096": (12, 4096, 0, 1),
     "shared prefix of 4096": (64, 128, 4096, 32)}
 
 
-REPEATING = {"batch 1": (1, 2048, 128), "batch 16": (16, 2048, 128)}  # Prompts of 32 tokens, over and over.
+REPEATING = {"batch 1": (1, 2049, 128), "batch 16": (16, 2049, 128)}  # Prompts of 32 tokens, over and over.
 
 
 def repeated(prompts):
@@ -159,7 +160,7 @@ def time_in_turns(engines, name, rounds):
     if others:
         time_workloads(others, name, rounds, WORKLOADS)
     if speculate:
-        time_workloads(speculate, name, rounds, {
+        time_workloads(speculate, name, 2 * rounds, {  # Turns differ by what is guessed right.
             f"decode, {kind}": (count, length, 0, tokens)
             for kind, (count, length, tokens) in REPEATING.items()}, repeated)
 

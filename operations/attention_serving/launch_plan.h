@@ -76,7 +76,7 @@ constexpr int direct_ctas(const ServingLaunchPlan& plan, const ServingAttentionP
   const auto items = static_cast<int>(direct_items(plan.tiles, params));
   const int kv_tiles = (params.max_seq_kv + plan.tiles.tile_n - 1) / plan.tiles.tile_n;
   const int most = plan.workers / (items < 1 ? 1 : items);
-  return items * clamp_to(kv_tiles / params.least_units, 1, most < 1 ? 1 : most);
+  return items * clamp_to(direct_parts(kv_tiles, params.least_units), 1, most < 1 ? 1 : most);
 }
 
 /// CTAs of a launch. Those that lengths leave without work end at once.

@@ -54,8 +54,8 @@ Tiles tiles_of(const ServingAttentionProblem& problem, const ServingAttentionVar
 }
 
 /// CTAs that share a Q tile of those dealt by index.
-double direct_parts(const ServingAttentionVariant& variant, const Tiles& tiles, double workers) {
-  const double most = std::max(1.0, std::floor(tiles.longest / variant.least_units));
+double parts_of_item(const ServingAttentionVariant& variant, const Tiles& tiles, double workers) {
+  const double most = direct_parts(static_cast<int>(tiles.longest), variant.least_units);
   return std::clamp(std::floor(workers / std::max(1.0, tiles.q_tiles)), 1.0, most);
 }
 
@@ -65,7 +65,7 @@ double imbalance(const ServingAttentionVariant& variant, const Tiles& tiles, dou
   if (variant.deal == Deal::ranges) {
     return std::max(1.0, std::max(std::ceil(share), 1.0 * variant.least_units) / share);
   }
-  const double parts = variant.deal == Deal::direct ? direct_parts(variant, tiles, workers) : 1.0;
+  const double parts = variant.deal == Deal::direct ? parts_of_item(variant, tiles, workers) : 1.0;
   const double waves = tiles.q_tiles * parts / workers;
   return std::max(
       {1.0, std::ceil(waves) / std::max(waves, 1e-9), std::ceil(tiles.longest / parts) / share});
@@ -160,7 +160,7 @@ class ServingAttentionPredictor final : public Predictor {
     const double l2_us = profile_.l2_latency_clocks / profile_.clock_mhz;
     const double ranges = std::min(workers, std::max(1.0, tiles.pairs / variant.least_units));
     const double parts = variant.deal == Deal::ranges   ? ranges / std::max(1.0, tiles.q_tiles)
-                         : variant.deal == Deal::direct ? direct_parts(variant, tiles, workers)
+                         : variant.deal == Deal::direct ? parts_of_item(variant, tiles, workers)
                                                         : 0.0;
     return kFirstLoads * dram_us + (parts > 0.0 ? l2_us * (2.0 + parts / kPartsAtOnce) : 0.0);
   }

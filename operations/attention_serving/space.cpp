@@ -230,7 +230,8 @@ constexpr auto kInfos = all_infos(kRules);
 // them: what is stored was then compared with it.
 constexpr std::array kDecodeTilesTo128{
     Tile{.tile_m = 16, .tile_n = 64, .warps = 4}, Tile{.tile_m = 16, .tile_n = 128, .warps = 4},
-    Tile{.tile_m = 16, .tile_n = 128, .warps = 8}, Tile{.tile_m = 64, .tile_n = 64, .warps = 4}};
+    Tile{.tile_m = 16, .tile_n = 128, .warps = 8}, Tile{.tile_m = 32, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 8}};
 constexpr std::array kDecodeTilesBeyond{Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
                                         Tile{.tile_m = 64, .tile_n = 32, .warps = 4}};
 constexpr std::array kTilesTo64{
@@ -368,6 +369,33 @@ ServingAttentionVariant hopper_prefill(int head_dim) {
           .item_order = ItemOrder::longest_first};
 }
 
+/// What took least on an H100 (experiments/vllm): warps that share rows where there are few or
+/// many, and a third stage where CTAs of 8 warps in all have room for it. One sequence alone, with
+/// no longer ones beside it, is dealt directly.
+ServingAttentionVariant decode(const ServingAttentionProblem& problem, const DeviceInfo& device) {
+  const int rows = problem.seq_q * group_of(problem);
+  const bool wide = std::max(problem.head_dim, problem.head_dim_v) > 128;
+  ServingAttentionVariant variant{.tile_m = rows <= 16            ? 16
+                                            : rows <= 32 && !wide ? 32
+                                                                  : 64,
+                                  .stages = 3,
+                                  .pack_gqa = group_of(problem) > 1,
+                                  .deal = problem.batch == 1 ? Deal::direct : Deal::ranges};
+  variant.tile_n = variant.tile_m == 64 && wide ? 32 : 64;
+  variant.warps = variant.tile_m == 64 && !wide ? 8 : 4;
+  variant.least_units = variant.deal == Deal::ranges ? usual_least_units(variant.tile_n)
+                        : variant.tile_m == 16       ? 2
+                                                     : 4;
+  const int ctas = 8 / variant.warps;
+  const int smem = smem_bytes_of(problem, variant) + device.smem_reserved_per_cta_bytes;
+  // Of one query's ranges three CTAs of two stages do as well.
+  if (ctas * smem > device.smem_per_sm_bytes ||
+      (variant.deal == Deal::ranges && variant.tile_m == 16)) {
+    variant.stages = 2;
+  }
+  return variant;
+}
+
 }  // namespace
 
 std::string_view to_string(KvSource value) { return enum_text(kKvSources, value); }
@@ -408,7 +436,6 @@ std::span<const ConstraintInfo> serving_attention_constraints() { return kInfos;
 
 ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
                                         const DeviceInfo& device) {
-  const int rows = problem.seq_q * group_of(problem);
   const int columns = std::max(problem.head_dim, problem.head_dim_v);
   const ServingAttentionVariant hopper = hopper_prefill(problem.head_dim);
   if (suits_hopper(problem, std::get<HopperServingConfig>(config_of(problem, hopper))) &&
@@ -416,19 +443,13 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
     return hopper;
   }
   ServingAttentionVariant variant;
-  variant.pack_gqa = group_of(problem) > 1;
   if (is_decode(problem)) {
-    variant.tile_m = rows <= 16 ? 16 : 64;
-    variant.tile_n = variant.tile_m == 64 && columns > 128 ? 32 : 64;
-    variant.least_units = usual_least_units(variant.tile_n);
-    // One sequence has no longer ones beside it.
-    variant.deal = problem.batch == 1 ? Deal::direct : Deal::ranges;
+    variant = decode(problem, device);
   } else {
     const bool wide = columns > 192;
     variant.tile_m = wide ? 64 : 128;
     variant.tile_n = wide ? 32 : 64;
     variant.warps = usual_warps(variant.tile_m);
-    variant.pack_gqa = false;
     variant.deal = Deal::whole;
     variant.persistence = Persistence::persistent;
     variant.item_order = ItemOrder::longest_first;

@@ -456,10 +456,17 @@ SWR_HD constexpr DirectPlace direct_place(const ServingTiles& tiles,
           static_cast<int>(cta % parts),
           static_cast<int>(parts)};
 }
+/// Parts of an item of `tiles` K and V tiles, of at least `least` of them: no more than whoever
+/// combines them reads in two trips, unless the parts stay long.
+SWR_HD constexpr int direct_parts(int tiles, int least) {
+  constexpr int kFewParts = 16;
+  constexpr int kTilesOfMore = 8;
+  return max_of(1, min_of(tiles / least, max_of(kFewParts, tiles / kTilesOfMore)));
+}
 /// The part of an item of `tiles` K and V tiles that falls to a CTA; false when it is left without.
 SWR_HD constexpr bool direct_part(ItemPart& part, const DirectPlace& place, int tiles, int least,
                                   int cta) {
-  const int parts = clamp_to(tiles / least, 1, place.parts);
+  const int parts = min_of(direct_parts(tiles, least), place.parts);
   const auto tile_at = [&](int of_part) {
     return static_cast<int>(quotient(static_cast<long long>(tiles) * of_part, parts));
   };

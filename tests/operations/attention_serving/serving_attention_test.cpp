@@ -164,6 +164,14 @@ TEST(ServingAttentionSpace, HoldsEveryLegalChoiceOnce) {
   }
 }
 
+TEST(ServingAttentionSpace, OneSequenceAloneIsDealtByIndex) {
+  for (const int batch : {1, 8}) {
+    const ServingAttentionProblem problem = with(kDecode, [&](auto& p) { p.batch = batch; });
+    EXPECT_EQ(default_variant(problem, device_of(90)).deal,
+              batch == 1 ? Deal::direct : Deal::ranges);
+  }
+}
+
 TEST(ServingAttentionSpace, SaysWhyAVariantIsDropped) {
   using V = ServingAttentionVariant;
   const std::pair<V, std::string> dropped[] = {
@@ -171,6 +179,7 @@ TEST(ServingAttentionSpace, SaysWhyAVariantIsDropped) {
       {{.tile_n = 48, .warps = 4}, "tile_shape"},
       {{.tile_m = 16, .tile_n = 64, .warps = 1}, "look_ups"},
       {{.persistence = Persistence::persistent}, "ranges"},
+      {{.deal = Deal::direct, .item_overhead = 2}, "ranges"},
       {{.persistence = Persistence::persistent, .deal = Deal::whole, .least_units = 8}, "ranges"},
       {{.workers = 132, .deal = Deal::whole}, "worker_count"},
       {{.order = Order::sawtooth, .deal = Deal::whole}, "local_iterations"},
@@ -265,7 +274,8 @@ TEST(ServingAttentionModel, TellsMemoryFromMatrixWorkAndEvenFromUneven) {
   EXPECT_LT(decode.time_us, 2.0 * decode.dram_us);
   const Prediction prompt = predict(kServingPrompt);
   EXPECT_GT(prompt.matrix_us, prompt.dram_us);
-  // A giant alone: Q tiles dealt whole leave CTAs idle that ranges keep busy.
+  // A giant alone: Q tiles dealt whole, or in as many parts as others, leave CTAs idle that ranges
+  // keep busy.
   const ServingAttentionProblem giant = with(kDecode, [](ServingAttentionProblem& p) {
     p.batch = 64;
     p.lengths = LengthFamily::one_giant;
@@ -273,8 +283,11 @@ TEST(ServingAttentionModel, TellsMemoryFromMatrixWorkAndEvenFromUneven) {
   ServingAttentionVariant ranges{.pack_gqa = true};
   ServingAttentionVariant whole{
       .persistence = Persistence::persistent, .pack_gqa = true, .deal = Deal::whole};
-  EXPECT_LT(2.0 * model->predict(giant, ranges, {}, 2).time_us,
-            model->predict(giant, whole, {}, 2).time_us);
+  const ServingAttentionVariant direct{.pack_gqa = true, .deal = Deal::direct};
+  for (const ServingAttentionVariant& other : {whole, direct}) {
+    EXPECT_LT(2.0 * model->predict(giant, ranges, {}, 2).time_us,
+              model->predict(giant, other, {}, 2).time_us);
+  }
 }
 
 }  // namespace
