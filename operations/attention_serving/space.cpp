@@ -319,7 +319,9 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
        in_parts && is_causal && !decodes ? Values{std::string("folded")} : one_item_order},
       {"section_heads", {1LL}},
       {"item_overhead", in_parts && !decodes ? Values{1LL, 2LL} : Values{1LL}},
-      {"least_units", in_parts ? Values{1LL, units} : Values{1LL}},
+      {"least_units", variant.deal == Deal::direct ? Values{2LL, 4LL}
+                      : in_parts                   ? Values{1LL, units}
+                                                   : Values{1LL}},
       {"mainloop", is_hopper ? Values{std::string("mutex"), std::string("overlap_ordered")}
                              : Values{std::string("overlap_ordered")}}};
   return all.at(axis);

@@ -34,7 +34,7 @@ TEST_F(ServingAttentionProgram, IsPredictedStoredExplainedReportedAndExported) {
                      "--workers", "0,132", "--least-units", "1,8"});
   EXPECT_THAT(tuned, HasSubstr("Predicted: attention_serving b8 h8/2 s1/4096 d64 fp16 causal "
                                "page16 sinks log_normal on NVIDIA H200"));
-  EXPECT_THAT(tuned, HasSubstr("for 4 variants of 1 kernels"));
+  EXPECT_THAT(tuned, HasSubstr("for 8 variants of 2 kernels"));
 
   const Arguments query{"query", "--json"};
   const json answer = json::parse(run(query, kProblem))["answers"][0];
