@@ -389,10 +389,11 @@ ServingAttentionVariant decode(const ServingAttentionProblem& problem, const Dev
                         : variant.tile_m == 16       ? 2
                                                      : 4;
   const int ctas = 8 / variant.warps;
-  const int smem = smem_bytes_of(problem, variant) + device.smem_reserved_per_cta_bytes;
-  // Of one query's ranges three CTAs of two stages do as well.
+  const int smem = smem_bytes_of(problem, variant) - list_bytes(kListEntries) +
+                   list_bytes(problem.batch) + device.smem_reserved_per_cta_bytes;
+  // Of few rows in ranges CTAs of two stages do as well, three of them an SM.
   if (ctas * smem > device.smem_per_sm_bytes ||
-      (variant.deal == Deal::ranges && variant.tile_m == 16)) {
+      (variant.deal == Deal::ranges && variant.tile_m < 64)) {
     variant.stages = 2;
   }
   return variant;

@@ -22,8 +22,7 @@ __device__ inline RowResult finish_row(float shift, float sum, float sink_log2) 
   const float top = fmaxf(shift, sink_log2);
   const float rescale = ptx::ex2_approx(shift - top);
   const float total = fmaf(sum, rescale, ptx::ex2_approx(sink_log2 - top));
-  // The largest numerator of a row is 1. Of a row that sees no key the polynomial leaves 2^-126 each.
-  if (total < 0x1p-100F) {
+  if (total == 0.0F) {
     return {0.0F, portable::minus_infinity()};
   }
   return {rescale / total, top + log2f(total)};

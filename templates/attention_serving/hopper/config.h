@@ -73,8 +73,7 @@ struct HopperServingConfig {
             .order = order,
             .persistence = persistence,
             .p_operand = POperand::registers,
-            // A cap takes a result of the special-function unit for each score too.
-            .exp2_fma_eighths = softcap == Softcap::none ? 0 : 4,
+            .exp2_fma_eighths = 0,
             .unroll = 1,
             .kv_octets = has_whole_boxes()};
   }

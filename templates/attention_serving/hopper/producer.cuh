@@ -79,9 +79,6 @@ class ServingProducer {
     }
     if constexpr (C.has_whole_boxes()) {
       bases_ = item.bases();
-      // Keys of later queries, which the mask hides, need not be cut off: a piece of such is a box.
-      const int whole = ceil_div(keys_.end, C.piece_rows) * C.piece_rows;
-      keys_.end = min_of(whole, item.sequence().seq_kv);
     }
     backward_ = scans_backward(C.order, iteration_);
     ++iteration_;
