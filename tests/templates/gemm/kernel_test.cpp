@@ -108,8 +108,8 @@ TEST(HopperGemmKernel, SplitsDeepTilesAndReadingCCompileClean) {
 
 TEST(HopperGemmKernel, SplitsOfWideTilesCompileClean) {
   for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
-                                  hopper(256, 176, GemmMainloop::cooperative, 2),
-                                  hopper(128, 176, GemmMainloop::pingpong, 2)}) {
+                                  hopper(256, 160, GemmMainloop::cooperative, 2),
+                                  hopper(128, 160, GemmMainloop::pingpong, 2)}) {
     config.split_k = true;
     config.cluster_m = 2;
     expect_clean(config, 90);
