@@ -88,8 +88,8 @@ void print_pitch(std::ostream& out, const std::string& name, long long row_bytes
   if (starts > 1) {
     line(out, "rows of " + name, grouped_text(row_bytes) + " bytes",
          percent_text(1.0 - 1.0 / starts) + " of a tile's lines lie in two of L2's" +
-             (splits_sectors ? ", with " + percent_text(0.125) + " more sectors" : std::string()) +
-             "; loads cost " + significant_text(cost, 2) + " times as much");
+             (splits_sectors ? ", with an eighth more sectors" : "") + "; loads cost " +
+             significant_text(cost, 2) + " times as much");
   }
 }
 

@@ -216,6 +216,21 @@ TEST_F(Explain, ExplainsGemmMeasuredOrNot) {
   EXPECT_THAT(error_, HasSubstr("--variant breaks the constraint tile_shape"));
 }
 
+TEST_F(Explain, SaysWhatAPitchAndTheLastRoundOfAGemmCost) {
+  const std::string text =
+      run_program({"explain", "--op", "gemm", "--m", "4992", "--n", "4992", "--k", "5000",
+                   "--dtype", "bf16", "--gpu", "h100", "--db", database_.string()},
+                  {"--variant",
+                   "family=hopper,tile_m=192,tile_n=128,tile_k=64,stages=4,consumers=3,persistence="
+                   "persistent"});
+  ASSERT_EQ(code_, 0) << error_;
+  // 26 rows of 39 tiles are 7.68 rounds of 132.
+  EXPECT_THAT(text, ContainsRegex("idle SMs +4 %"));
+  EXPECT_THAT(text,
+              ContainsRegex("rows of A +10,000 bytes +88 % of a tile's lines lie in two of "
+                            "L2's, with an eighth more sectors; loads cost 2.2 times as much"));
+}
+
 TEST_F(Explain, ExplainsTheHopperFamilyMeasuredOrNot) {
   const AttentionVariant hopper{.family = Family::hopper,
                                 .tile_m = 128,
