@@ -163,13 +163,13 @@ struct HopperGemmConfig {
   SWR_HD constexpr int arrivals_per_reader() const { return scaling == Scaling::block ? 4 : 1; }
   /// With Scaling::block the scales of the rows of each stage follow.
   SWR_HD constexpr int scale_bytes() const { return scaling == Scaling::block ? tile_m * 4 : 0; }
-  SWR_HD constexpr int scales_offset() const {
-    return ceil_div(vote_offset() + 4 * consumers, 16) * 16;
-  }
   SWR_HD constexpr int groups_offset() const { return vote_offset() + 4 * consumers; }
+  SWR_HD constexpr int groups_end() const {
+    return groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
+  }
+  SWR_HD constexpr int scales_offset() const { return ceil_div(groups_end(), 16) * 16; }
   SWR_HD constexpr int smem_bytes() const {
-    return scale_bytes() > 0 ? scales_offset() + stages * scale_bytes()
-                             : groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
+    return scale_bytes() > 0 ? scales_offset() + stages * scale_bytes() : groups_end();
   }
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
@@ -177,7 +177,8 @@ struct HopperGemmConfig {
   SWR_HD constexpr bool trades_registers() const { return consumers > 1; }
   SWR_HD constexpr int producer_registers() const {
     // Scales of blocks keep the loading thread busy, and sums of two levels need few beside them.
-    const int most_of_few = scaling == Scaling::block || split_k ? 192 : 160;
+    const bool is_few = (scaling == Scaling::block && !is_grouped()) || split_k;
+    const int most_of_few = is_few ? 192 : 160;
     return accumulator_registers() > 192 ? 24 : accumulator_registers() > most_of_few ? 40 : 56;
   }
   SWR_HD constexpr int consumer_registers() const {
