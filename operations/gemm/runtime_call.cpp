@@ -58,10 +58,6 @@ void require_extras(const GemmProblem& p, const GemmCall& call) {
   require(p.output != OutputType::fp8 || extras.c_scales != nullptr, "the scales of C are null");
   require(p.output_scaling != Scaling::block || extras.c_scale_stride >= call.params.m,
           "rows of C's scales are closer than their m elements");
-  const bool is_plain = p.scaling == Scaling::none && !p.has_bias && !p.gated &&
-                        p.activation == Activation::none && p.output != OutputType::fp8;
-  require(!is_plain || extras.addend == nullptr || extras.addend == call.params.c,
-          "a plain product adds to C itself; copy the addend there");
   for (const void* const pointer :
        {static_cast<const void*>(extras.a_scales), static_cast<const void*>(extras.b_scales),
         extras.bias, static_cast<const void*>(extras.c_scales)}) {

@@ -158,9 +158,6 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] =
                  f"residual must be {x.dtype} of {shape}, not {residual.dtype} of {tuple(residual.shape)}")
         require_cuda(residual=residual)
         residual = residual.reshape(-1, n).contiguous()
-        if bias is None and activation is None and not gated:
-            c.copy_(residual)
-            residual = c  # A plain product adds to what C holds.
     if c.numel():
         _launch(rows, weight, c, n, GemmExtras(), bias, residual, activation, gated)
     return c.view(shape)

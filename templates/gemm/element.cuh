@@ -169,6 +169,16 @@ __device__ __forceinline__ const char* addend_line(const GemmParams& params,
   return static_cast<const char*>(from) + index * output_bytes(addend_type<C>());
 }
 
+/// Two neighbouring elements of a line of C, the second where `has_next`. Unlike scales and bias it
+/// may begin anywhere.
+template <auto C>
+__device__ __forceinline__ float2 load_of_c(const char* line, int index, bool has_next) {
+  return has_next && C.alignment_bytes >= 2 * C.output_bytes()
+             ? load_output_pair<C.output>(line, index)
+             : make_float2(load_output<C.output>(line, index),
+                           has_next ? load_output<C.output>(line, index + 1) : 0.0F);
+}
+
 /// A thread's sums of rows `row` and `row` + 8 become elements of C, all done that GemmExtras says:
 /// element 4 j + 2 h + i is column `column` + 8 j + i of row half h. Of a gated product the second
 /// half of the `Columns` columns is used up.
@@ -178,7 +188,7 @@ __device__ __forceinline__ void finish_rows(float* sums, const GemmParams& param
                                             int first_column, int lane_column) {
   constexpr int kColumnsOfC = C.gated ? Columns / 2 : Columns;
   constexpr bool kAdds = C.reads_c && !C.kTakesMaps;  // The Hopper family adds later.
-  constexpr int kQuadsAtOnce = kAdds ? 4 : 1;
+  constexpr int kQuadsAtOnce = 4;  // Of which loads are under way together.
   const float factors[2] = {row_factor<C>(params, extras, row),
                             row_factor<C>(params, extras, row + 8)};
   const char* const lines[2] = {
@@ -199,8 +209,10 @@ __device__ __forceinline__ void finish_rows(float* sums, const GemmParams& param
     for (int half = 0; half < 2; ++half) {
       float* const pair = sums + 4 * quad + 2 * half;
       float2 added = make_float2(0.0F, 0.0F);
-      if (kAdds && lines[half] != nullptr && column < params.n) {
-        added = load_neighbours<C, addend_type<C>()>(lines[half], 8 * quad, has_next);
+      if constexpr (kAdds) {
+        if (lines[half] != nullptr && column < params.n) {
+          added = load_of_c<C>(lines[half], 8 * quad, has_next);
+        }
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -212,7 +224,8 @@ __device__ __forceinline__ void finish_rows(float* sums, const GemmParams& param
       }
     }
     // Loads of all columns at once would take more registers than there are.
-    if (quad % kQuadsAtOnce == kQuadsAtOnce - 1) {
+    constexpr bool kLoads = kAdds || C.has_bias || C.scaling == Scaling::row;
+    if (kLoads && quad % kQuadsAtOnce == kQuadsAtOnce - 1) {
       __syncwarp();
     }
   }

@@ -346,7 +346,7 @@ def fused(csv):
     out = open(csv, "w")
     out.write("dtype,m,n,k,epilogue,contestant,us\n")
     every = ["bare", *FUSED]
-    KERNELS.compile(every_fused_config())
+    KERNELS.compile(every_fused_config(), keep_spilled=True)
     for m, n, k in ((4096, 4096, 2048), (4096, 4096, 4096), (8192, 8192, 4096), (2048, 14336, 4096)):
         for dtype in FUSED_TILES:
             bare = None

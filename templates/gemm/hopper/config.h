@@ -64,11 +64,6 @@ struct HopperGemmConfig {
   SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
   SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
   SWR_HD constexpr int output_bytes() const { return swr::output_bytes(output); }
-  /// The kernel reads GemmExtras.
-  SWR_HD constexpr bool takes_extras() const {
-    return scaling != Scaling::none || has_bias || activation != Activation::none || gated ||
-           output == OutputType::fp8;
-  }
   /// Columns of C of a tile, which has tile_n of the product.
   SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
   /// k-blocks that the tensor cores sum; 0: all.

@@ -26,15 +26,8 @@ __device__ __forceinline__ void scale_sums(GemmSums<C>& sums, const GemmParams& 
     if (!writes_rows<C>(tile_row)) {
       continue;
     }
-    if constexpr (C.takes_extras()) {
-      finish_rows<C, C.tile_n>(sums[block], params, extras, job.batch,
-                               job.m + tile_row + lane_row(), job.n, lane_column());
-    } else {
-#pragma unroll
-      for (int i = 0; i < C.tile_n / 2; ++i) {
-        sums[block][i] *= params.alpha;
-      }
-    }
+    finish_rows<C, C.tile_n>(sums[block], params, extras, job.batch, job.m + tile_row + lane_row(),
+                             job.n, lane_column());
   }
 }
 
