@@ -188,7 +188,7 @@ __device__ __forceinline__ void finish_rows(float* sums, const GemmParams& param
                                             int first_column, int lane_column) {
   constexpr int kColumnsOfC = C.gated ? Columns / 2 : Columns;
   constexpr bool kAdds = C.reads_c && !C.kTakesMaps;  // The Hopper family adds later.
-  constexpr int kQuadsAtOnce = 4;  // Of which loads are under way together.
+  constexpr int kQuadsAtOnce = 4;                     // Of which loads are under way together.
   const float factors[2] = {row_factor<C>(params, extras, row),
                             row_factor<C>(params, extras, row + 8)};
   const char* const lines[2] = {
@@ -253,7 +253,7 @@ __device__ __forceinline__ void scale_output(float (&scale)[2], const float* val
       largest = ptx::max_nan(largest, __shfl_xor_sync(0xffffffffU, largest, 1));
       largest = ptx::max_nan(largest, __shfl_xor_sync(0xffffffffU, largest, 2));
       scale[half] = kLargest / largest;
-      if (lane_column == 0 && row + 8 * half < params.m) {
+      if (lane_column == 0 && row + 8 * half < params.m && first_column < params.n) {
         extras.c_scales[first_column / kScaleBlock * extras.c_scale_stride + row + 8 * half] =
             largest / kLargest;
       }

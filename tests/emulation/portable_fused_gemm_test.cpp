@@ -51,7 +51,8 @@ class FusedProduct {
     padded_m_ = ceil_div(size.m, 4) * 4;
     a_scales_ = scales(by_block ? kMatrices * blocks_of(size.k) * padded_m_ : rows());
     b_scales_ = scales(kItems * (by_block ? blocks_of(columns_) * blocks_of(size.k) : columns_));
-    c_scales_.assign(static_cast<std::size_t>(std::max(1, blocks_of(size.n) * padded_m_)), 0.25F);
+    // A line more than there is, which nobody may write.
+    c_scales_.assign(static_cast<std::size_t>((blocks_of(size.n) + 1) * padded_m_), kUnscaled);
     bias_.resize(static_cast<std::size_t>(columns_));
     addend_.resize(static_cast<std::size_t>(rows() * (size.n + 16)));
     for (auto* values : {&bias_, &addend_}) {
@@ -111,6 +112,10 @@ class FusedProduct {
                     .threads = C.threads(),
                     .smem_bytes = C.smem_bytes()},
                    [&] { portable::run<C>(params, extras, 0); });
+    for (std::size_t i = c_scales_.size() - static_cast<std::size_t>(padded_m_);
+         i < c_scales_.size(); ++i) {
+      EXPECT_EQ(c_scales_[i], kUnscaled) << "behind the scales of C";
+    }
     double worst = 0.0;
     double largest = 0.0;
     for (int m = 0; m < rows(); ++m) {
@@ -135,6 +140,7 @@ class FusedProduct {
  private:
   static constexpr float kAlpha = 0.5F;
   static constexpr float kBeta = 2.0F;
+  static constexpr float kUnscaled = 0.25F;
   static constexpr int kItems = C.is_grouped() ? 2 : 1;
   static constexpr int kMatrices = C.groups == GemmGroups::masked ? 2 : 1;
   static constexpr int kUnowned = 5;
@@ -377,6 +383,13 @@ TEST(EmulatedFusedGemm, OutputOfFp8IsScaledByTensorOrBlock) {
             kRounding);
   EXPECT_LT((FusedProduct<to_fp8(Scaling::block, false)>({.m = 40, .n = 256, .k = 100}).error()),
             kRounding);
+  constexpr auto kTwoBlocks = [] {
+    PortableGemmConfig config = to_fp8(Scaling::block, false);
+    config.tile_n = 256;
+    config.warps_n = 2;
+    return config;
+  }();
+  EXPECT_LT((FusedProduct<kTwoBlocks>({.m = 40, .n = 128, .k = 100}).error()), kRounding);
   EXPECT_LT((FusedProduct<to_fp8(Scaling::block, true)>({.m = 40, .n = 128, .k = 100}).error()),
             kRounding);
 }

@@ -213,9 +213,8 @@ def one_shape(shape, mode, scaling, promote, out):
     c = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
     expected = None
     try:
-        peers = [problem.torch_product(promote == 0, b=b) for b in problem.bs]
         expected = problem.torch_product(promote == 0)()
-        peer = sampler(peers)
+        peer = sampler([problem.torch_product(promote == 0, b=b) for b in problem.bs])
     except RuntimeError as error:
         print(f"{m} {n} {k} {mode}: no cuBLASLt: {str(error)[:120]}")
         peer = None
@@ -242,7 +241,7 @@ def one_shape(shape, mode, scaling, promote, out):
         out.write(f"{m},{n},{k},{mode},{name} (screened),{us:.3f}\n")
     finalists = screened[:3]
     contestants = ([("cublaslt", peer)] if peer else []) + [(name, sample) for _, name, sample in finalists]
-    if mode == "block" and shape in peers.DENSE:
+    if mode == "block" and peers.deep_gemm and shape in peers.DENSE:
         contestants.append(("deep_gemm", sampler([peers.deep_gemm_product(problem, c, b) for b in problem.bs])))
     samples = {name: [] for name, _ in contestants}
     for _ in range(9):

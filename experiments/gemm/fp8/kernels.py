@@ -63,7 +63,7 @@ class Config:
     output: str = "bf16"
     reads_c: bool = False
     tile_k: int = 128
-    stages: int = 0  # 0: as many as fit.
+    stages: int = 0  # 0: as many as fit; -1: one less, so that C has more room.
     mainloop: str = "cooperative"
     consumers: int = 2
     cluster: tuple = (1, 1, 1)
@@ -84,15 +84,16 @@ class Config:
         value = lambda name, spelling: NAMES[name][1].split().index(spelling)
         of = Launch(
             value("dtype", self.dtype), value("output", self.output), 0, self.reads_c, *self.tile,
-            self.tile_k, self.stages or 12, value("mainloop", self.mainloop), self.consumers,
+            self.tile_k, self.stages if self.stages > 0 else 12, value("mainloop", self.mainloop), self.consumers,
             *self.cluster, value("persistence", self.persistence), 0, self.splits > 1,
             value("scaling", self.scaling), self.promote_every, self.has_bias,
             value("activation", self.activation), self.gated,
             value("output_scaling", self.output_scaling), value("groups", self.groups), self.raster,
             self.raster_group,
             self.swizzle_stride, self.splits, 132)
-        while self.stages == 0 and library().smem_bytes(ctypes.byref(of)) > SMEM_LIMIT:
+        while self.stages <= 0 and library().smem_bytes(ctypes.byref(of)) > SMEM_LIMIT:
             of.stages -= 1
+        of.stages += min(self.stages, 0)
         return of
 
     def header(self):

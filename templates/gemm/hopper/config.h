@@ -147,7 +147,7 @@ struct HopperGemmConfig {
     return max_of(stages * stage_bytes(), sums_bytes);
   }
   SWR_HD constexpr int staging_bytes() const {
-    return consumers * 4 * kStagingSlots * staging_slot_bytes();
+    return consumers * 4 * staging_slots() * staging_slot_bytes();
   }
   SWR_HD constexpr int work_offset() const { return staging_offset() + staging_bytes(); }
   SWR_HD constexpr int barrier_offset() const { return work_offset() + kWorkSlots * kWorkBytes; }
@@ -181,8 +181,16 @@ struct HopperGemmConfig {
     return (of_all - producer_registers()) / consumers / 8 * 8;
   }
 
-  /// Slots of a warp's staging area: one is filled while the copy engine reads the other.
-  static constexpr int kStagingSlots = 2;
+  /// Slots of a warp's staging area: one is filled while the copy engine reads the others. What the
+  /// stages leave of shared memory becomes slots, where no other CTA can use it.
+  SWR_HD constexpr int staging_slots() const {
+    constexpr int kLeast = 2;
+    const int others = kWorkSlots * (kWorkBytes + 16) + 16 * stages + 4 * consumers +
+                       (counts_groups() ? 4 * kMostGroups : 0) + 16 + stages * scale_bytes();
+    const int fitting =
+        (kSmemLimitBytes - staging_offset() - others) / (consumers * 4 * staging_slot_bytes());
+    return consumers == 2 ? max_of(kLeast, min_of(fitting, m_blocks() * c_panels())) : kLeast;
+  }
   SWR_HD constexpr int staging_slot_bytes() const { return 16 * c_line_bytes(); }
   /// Work that the loading thread may be ahead of the consumers.
   static constexpr int kWorkSlots = 4;

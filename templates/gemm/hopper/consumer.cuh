@@ -258,6 +258,9 @@ class GemmConsumer {
 
   /// Says that this consumer has read a stage, to every CTA that loads into it.
   __device__ __forceinline__ void release(int stage) const {
+    if constexpr (C.arrivals_per_reader() > 1) {
+      __syncwarp();  // All lanes have read their scales.
+    }
     const unsigned thread = threadIdx.x % (C.kWarpgroup / C.arrivals_per_reader());
     if constexpr (C.ctas_per_stage() > 1) {
       if (thread < C.ctas_per_stage()) {

@@ -128,7 +128,7 @@ __device__ __forceinline__ void request_addend(unsigned staging, const GemmParam
   ptx::cp_async_commit_group();
 }
 
-/// The same of a block's first panels, to both slots. All copies from them have to end before.
+/// The same of a block's first panels, to all slots. All copies from them have to end before.
 template <HopperGemmConfig C>
 __device__ __forceinline__ void request_first_addends(GemmMemory<C> smem, const GemmParams& params,
                                                       const GemmExtras& extras, const GemmJob& job,
@@ -137,8 +137,8 @@ __device__ __forceinline__ void request_first_addends(GemmMemory<C> smem, const 
   ptx::cp_async_bulk_wait_group_read<0>();
   __syncwarp();
 #pragma unroll
-  for (int panel = 0; panel < min_of(C.kStagingSlots, C.c_panels()); ++panel) {
-    request_addend<C>(smem.staging(warp, (slot + panel) % C.kStagingSlots), params, extras, job,
+  for (int panel = 0; panel < min_of(C.staging_slots(), C.c_panels()); ++panel) {
+    request_addend<C>(smem.staging(warp, (slot + panel) % C.staging_slots()), params, extras, job,
                       row, job.n + C.c_panel_column(panel));
   }
 }
@@ -202,13 +202,15 @@ __device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMe
     const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
     const unsigned staging = smem.staging(warp, slot);
     if constexpr (C.reads_c) {
-      if constexpr (Panel > 0 && Panel + 1 < C.c_panels()) {
+      // The slot of the panel before takes the one that all slots are ahead.
+      constexpr int kNext = Panel + C.staging_slots() - 1;
+      if constexpr (Panel > 0 && kNext < C.c_panels()) {
         ptx::cp_async_bulk_wait_group_read<0>();
         __syncwarp();
-        request_addend<C>(smem.staging(warp, (slot + 1) % C.kStagingSlots), params, extras, job,
-                          row, job.n + C.c_panel_column(Panel + 1));
+        request_addend<C>(smem.staging(warp, (slot + kNext - Panel) % C.staging_slots()), params,
+                          extras, job, row, job.n + C.c_panel_column(kNext));
       }
-      ptx::cp_async_wait_group<(Panel + 1 < C.c_panels() ? 1 : 0)>();
+      ptx::cp_async_wait_group<min_of(C.staging_slots(), C.c_panels() - Panel) - 1>();
       __syncwarp();
       if (params.beta != 0.0F) {
         // Columns that the panel before has, too, have been added to, and may have been written.
@@ -216,7 +218,7 @@ __device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMe
         add_staged<C, kColumn, max_of(kColumn, kDone)>(staging, sums, params.beta);
       }
     } else {
-      ptx::cp_async_bulk_wait_group_read<C.kStagingSlots - 1>();
+      ptx::cp_async_bulk_wait_group_read<C.staging_slots() - 1>();
     }
     __syncwarp();
     if constexpr (C.output == OutputType::fp8) {
@@ -240,7 +242,7 @@ __device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMe
       }
       ptx::cp_async_bulk_commit_group();  // Groups count the uses of slots, also without a copy.
     }
-    slot = (slot + 1) % C.kStagingSlots;
+    slot = (slot + 1) % C.staging_slots();
     store_panels<C, Panel + 1>(sums, smem, params, extras, c_map, job, row, slot);
   }
 }
