@@ -114,6 +114,7 @@ def main():
     parser.add_argument("--tuned")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--no-autotune", action="store_true")
+    parser.add_argument("--only", default="", help="of the layers, those whose names have this text")
     given = parser.parse_args()
     swr.configure(database=given.tuned)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
@@ -121,6 +122,8 @@ def main():
     torch.manual_seed(3)
     with torch.no_grad():
         for name, reference, calls in cases(not given.no_autotune):
+            if given.only not in name:
+                continue
             expected = reference().float()
             errors, graphs = {}, {}
             for contestant, call in calls.items():

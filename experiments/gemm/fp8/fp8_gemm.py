@@ -6,6 +6,7 @@ fused epilogues cost. checks.py says whether results are right.
     fp8_gemm.py probe | planted | compile | warm | time SECONDS CSV [MODES] | fused CSV | grouped CSV
 """
 
+import dataclasses
 import random
 import statistics
 import sys
@@ -159,7 +160,14 @@ def candidates(m, n, k, scaling, promote):
                 add(tile, cluster=cluster)
             for tile in ((64, 192), (128, 128)):
                 add(tile, "pingpong", cluster=cluster)
+    if scaling == "block":
+        found += with_room([config for config in found if config.cluster == (1, 1, 1)])
     return found
+
+
+def with_room(configs):
+    """The same with a stage less, which leaves C more room."""
+    return [dataclasses.replace(config, stages=-1) for config in configs if config.consumers == 2]
 
 
 def shapes():
@@ -331,9 +339,10 @@ def fused_configs(dtype, name):
         if (extras.get("output_scaling") == "block" and columns % 128) or columns % 16:
             continue
         for band in BANDS:
-            yield Config(tile, dtype, mainloop=mainloop, cluster=cluster,
-                         tile_k=128 if dtype == "e4m3" else 64,
-                         scaling="row" if dtype == "e4m3" else "none", **band, **extras)
+            config = Config(tile, dtype, mainloop=mainloop, cluster=cluster,
+                            tile_k=128 if dtype == "e4m3" else 64,
+                            scaling="row" if dtype == "e4m3" else "none", **band, **extras)
+            yield from [config] + (with_room([config]) if config.reads_c else [])
 
 
 def every_fused_config():
@@ -432,9 +441,10 @@ def grouped_configs(kind, form, rows):
             (1, 1, 1), (1, 2, 1), (2, 1, 1))
         for cluster in clusters if rows > 128 else clusters[:2]:
             for band in BANDS if rows > 128 else BANDS[:1]:
-                yield Config(tile, mainloop="pingpong" if alternates else "cooperative",
-                             consumers=1 + (alternates or tile[0] > 64), cluster=cluster, groups=form,
-                             **band, **FORMS[kind])
+                config = Config(tile, mainloop="pingpong" if alternates else "cooperative",
+                                consumers=1 + (alternates or tile[0] > 64), cluster=cluster, groups=form,
+                                **band, **FORMS[kind])
+                yield from [config] + (with_room([config]) if kind == "block" and rows > 128 else [])
 
 
 def every_grouped_config():

@@ -117,9 +117,13 @@ struct HopperGemmConfig {
             kLineBytes};
   }
 
-  /// Bytes of a row of C that leave at once. Scales of blocks leave less room for staging.
+  /// Bytes of a row of C that leave at once. Stages with scales of blocks may leave less room.
   SWR_HD constexpr int c_line_bytes() const {
-    return scaling == Scaling::block && output != OutputType::fp8 ? 64 : kLineBytes;
+    const bool may_be_short = scaling == Scaling::block && output != OutputType::fp8;
+    const int wanted = consumers * 4 * kLeastSlots * 16 * kLineBytes;
+    return may_be_short && staging_offset() + wanted + bytes_beside_tiles() > kSmemLimitBytes
+               ? 64
+               : kLineBytes;
   }
   /// Columns of C that leave at once: a line of at most 128 bytes. When they do not divide tile_n,
   /// the last panel overlaps the one before.
@@ -184,12 +188,16 @@ struct HopperGemmConfig {
   /// Slots of a warp's staging area: one is filled while the copy engine reads the others. What the
   /// stages leave of shared memory becomes slots, where no other CTA can use it.
   SWR_HD constexpr int staging_slots() const {
-    constexpr int kLeast = 2;
-    const int others = kWorkSlots * (kWorkBytes + 16) + 16 * stages + 4 * consumers +
-                       (counts_groups() ? 4 * kMostGroups : 0) + 16 + stages * scale_bytes();
-    const int fitting =
-        (kSmemLimitBytes - staging_offset() - others) / (consumers * 4 * staging_slot_bytes());
-    return consumers == 2 ? max_of(kLeast, min_of(fitting, m_blocks() * c_panels())) : kLeast;
+    const int fitting = (kSmemLimitBytes - staging_offset() - bytes_beside_tiles()) /
+                        (consumers * 4 * staging_slot_bytes());
+    return consumers > 1 ? max_of(kLeastSlots, min_of(fitting, m_blocks() * c_panels()))
+                         : kLeastSlots;
+  }
+  static constexpr int kLeastSlots = 2;
+  /// Of shared memory, but for stages and staging; at most 16 less are used.
+  SWR_HD constexpr int bytes_beside_tiles() const {
+    return kWorkSlots * (kWorkBytes + 16) + 16 * stages + 4 * consumers +
+           (counts_groups() ? 4 * kMostGroups : 0) + 16 + stages * scale_bytes();
   }
   SWR_HD constexpr int staging_slot_bytes() const { return 16 * c_line_bytes(); }
   /// Work that the loading thread may be ahead of the consumers.
