@@ -186,12 +186,15 @@ struct HopperGemmConfig {
   }
 
   /// Slots of a warp's staging area: one is filled while the copy engine reads the others. What the
-  /// stages leave of shared memory becomes slots, where no other CTA can use it.
+  /// stages leave of shared memory becomes slots where that was measured to pay, and no other CTA
+  /// can use it.
   SWR_HD constexpr int staging_slots() const {
     const int fitting = (kSmemLimitBytes - staging_offset() - bytes_beside_tiles()) /
                         (consumers * 4 * staging_slot_bytes());
-    return consumers > 1 ? max_of(kLeastSlots, min_of(fitting, m_blocks() * c_panels()))
-                         : kLeastSlots;
+    const bool waits_for_slots = reads_c || scaling == Scaling::block;
+    return waits_for_slots && consumers > 1
+               ? max_of(kLeastSlots, min_of(fitting, m_blocks() * c_panels()))
+               : kLeastSlots;
   }
   static constexpr int kLeastSlots = 2;
   /// Of shared memory, but for stages and staging; at most 16 less are used.
