@@ -64,10 +64,11 @@ struct GemmGrouping {
 ///   D = activation(P), or where the product is gated activation(P[:, :n]) * P[:, n:]
 ///   C = D + beta * addend, then scaled and rounded to its type
 ///
-/// Pointers are multiples of 8 bytes.
+/// Pointers are multiples of 8 bytes; what is said of C's alignment holds for the addend, too.
 struct GemmExtras {
   /// Of Scaling::tensor one value each; of row, m of A and one of each column of the product; of
-  /// block, [k / 128][m] of A and [n / 128][k / 128] of B, sizes rounded up.
+  /// block, [k / 128][m] of A and [n / 128][k / 128] of B, sizes rounded up. Items of a grouped
+  /// product follow one another, of A where each has a matrix of its own.
   const float* a_scales = nullptr;
   const float* b_scales = nullptr;
   /// Of block: elements from one row of scales to the next; of A a multiple of 4, and its first

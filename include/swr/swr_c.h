@@ -271,7 +271,9 @@ typedef struct swr_grouped_gemm {
   int32_t groups;        /* swr_groups */
   int32_t expected_rows; /* Of an item, on average; 0: what m allows. Chooses the kernel. */
   int32_t skewed;        /* 1 where one item has half of the rows. Chooses the kernel. */
-  /* Zeros, or of FP8 SWR_ROW: a_scales are those of all rows of A, b_scales [items, n]. */
+  /* Zeros but for activation and gate, the items of a gated B following one another. Of FP8
+   * SWR_ROW, with a_scales of all rows of A and b_scales of the columns of all items, or SWR_BLOCK
+   * where rows are contiguous or masked, the scales of items following one another. */
   swr_gemm_extras extras;
 } swr_grouped_gemm;
 

@@ -35,7 +35,14 @@ int columns_of_b(const GemmProblem& p) {
 /// Blocks of 128 that hold so many elements.
 int scale_blocks(int elements) { return (elements + kScaleBlock - 1) / kScaleBlock; }
 /// Rows of A's and C's block scales are padded to whole 16 bytes.
-int padded_rows(const GemmProblem& p) { return (p.m + 3) / 4 * 4; }
+int padded_rows(const GroupPlaces& places) { return (places.rows + 3) / 4 * 4; }
+/// Block scales of a matrix of A, and of an item of B.
+long long a_block_scales(const GemmProblem& p, const GroupPlaces& places) {
+  return 1LL * scale_blocks(p.k) * padded_rows(places);
+}
+long long b_block_scales(const GemmProblem& p) {
+  return 1LL * scale_blocks(product_columns(p)) * scale_blocks(p.k);
+}
 
 /// Bytes of so many scales: one of a tensor, `by_row`, or `by_block`.
 std::size_t scale_bytes(Scaling scaling, long long by_row, long long by_block) {
@@ -116,12 +123,11 @@ GemmBuffers::GemmBuffers(const GemmProblem& problem, GroupPlaces places,
       c_(places_.matrices, places_.rows, problem.n, output_bytes(problem.output),
          problem.alignment_bytes, gap),
       a_scales_(scale_bytes(problem.scaling, 1LL * places_.matrices * places_.rows,
-                            1LL * scale_blocks(problem.k) * padded_rows(problem))),
-      b_scales_(
-          scale_bytes(problem.scaling, 1LL * problem.batch * product_columns(problem),
-                      1LL * scale_blocks(product_columns(problem)) * scale_blocks(problem.k))),
+                            places_.matrices * a_block_scales(problem, places_))),
+      b_scales_(scale_bytes(problem.scaling, 1LL * problem.batch * product_columns(problem),
+                            problem.batch * b_block_scales(problem))),
       c_scales_(scale_bytes(problem.output_scaling, 1,
-                            1LL * scale_blocks(problem.n) * padded_rows(problem))),
+                            1LL * scale_blocks(problem.n) * padded_rows(places_))),
       bias_(sizeof(float) * static_cast<std::size_t>(product_columns(problem))),
       expected_(expected_bytes(places_, problem.n, expected)),
       group_numbers_(sizeof(int) * std::max<std::size_t>(1, places_.numbers.size())) {
@@ -216,9 +222,12 @@ GemmParams GemmBuffers::part_params(const GroupPart& part) const {
 
 GemmExtras GemmBuffers::part_extras(const GroupPart& part) const {
   GemmExtras of_part = extras();
-  if (problem_.groups != GemmGroups::none && problem_.scaling == Scaling::row) {
-    of_part.a_scales += 1LL * part.matrix * places_.rows + part.first;
-    of_part.b_scales += 1LL * part.item * problem_.n;
+  if (problem_.groups != GemmGroups::none && problem_.scaling != Scaling::none) {
+    const bool by_block = problem_.scaling == Scaling::block;
+    of_part.a_scales +=
+        part.matrix * (by_block ? a_block_scales(problem_, places_) : places_.rows) + part.first;
+    of_part.b_scales +=
+        part.item * (by_block ? b_block_scales(problem_) : product_columns(problem_));
   }
   return of_part;
 }
@@ -291,11 +300,11 @@ GemmExtras GemmBuffers::extras() const {
   };
   return {.a_scales = floats(a_scales_),
           .b_scales = floats(b_scales_),
-          .a_scale_stride = padded_rows(problem_),
+          .a_scale_stride = padded_rows(places_),
           .b_scale_stride = scale_blocks(problem_.k),
           .bias = problem_.has_bias ? reinterpret_cast<const void*>(bias_.address()) : nullptr,
           .c_scales = floats(c_scales_),
-          .c_scale_stride = padded_rows(problem_)};
+          .c_scale_stride = padded_rows(places_)};
   // NOLINTEND(performance-no-int-to-ptr)
 }
 

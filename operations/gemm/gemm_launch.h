@@ -87,11 +87,11 @@ inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfi
                        config.a_along_k() ? params.k : params.m,
                        input,
                        config.element_bytes()};
-  // The rows of the gate and those of `up` are two items to the copy engine.
+  // The rows of an item's gate and those of its `up` are two items to the copy engine.
   const MatrixStrides halves{params.n * params.b_strides.row, params.b_strides.row};
   const MappedMatrix b{params.b,
                        config.gated ? halves : params.b_strides,
-                       config.gated ? 2 : params.batch,
+                       config.gated ? 2 * params.batch : params.batch,
                        config.b_along_k() ? params.n : params.k,
                        config.b_along_k() ? params.k : params.n,
                        input,

@@ -39,11 +39,17 @@ void validate_scales(const GemmProblem& p) {
           "addresses and strides of e4m3 and e5m2 must be multiples of 4 bytes");
   require(p.scaling != Scaling::block || p.accuracy == Accuracy::two_level,
           "block scales are applied to sums of 128 elements: accuracy two_level");
+  // Of offsets, scales of A would begin where the copy engine cannot read.
   const bool is_grouped = p.groups != GemmGroups::none;
-  const bool has_own_scales = is_grouped && p.scaling == Scaling::row;
-  require((p.batch == 1 && !is_grouped) || ((p.scaling == Scaling::none || has_own_scales) &&
-                                            !p.has_bias && !p.gated && p.output != OutputType::fp8),
-          "scales, a bias and a gate are those of one product: batch 1; those of groups are row");
+  require(p.scaling != Scaling::block || p.groups != GemmGroups::offsets,
+          "block scales of groups take rows that are contiguous or masked, not offsets");
+  require(
+      !is_grouped || (p.scaling != Scaling::tensor && !p.has_bias && p.output != OutputType::fp8),
+      "groups have scales of rows or blocks, and neither a bias nor an output of fp8");
+  require(
+      p.batch == 1 || is_grouped ||
+          (p.scaling == Scaling::none && !p.has_bias && !p.gated && p.output != OutputType::fp8),
+      "scales, a bias and a gate are those of one product: batch 1");
   require((p.output == OutputType::fp8) == (p.output_scaling != Scaling::none),
           "output_scaling (tensor or block) belongs to an output of fp8");
   require(p.output != OutputType::fp8 || !p.reads_c, "a C of fp8 is not read");

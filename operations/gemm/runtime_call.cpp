@@ -35,16 +35,20 @@ GemmCall without_unread_inputs(GemmCall call) {
 }
 
 /// Pointers that the problem asks for, and strides of scales that hold a row.
-void require_extras(const GemmProblem& p, const GemmExtras& extras, const void* c) {
+void require_extras(const GemmProblem& p, const GemmCall& call) {
+  const GemmExtras& extras = call.extras;
   const auto require = [](bool holds, const char* otherwise) {
     if (!holds) {
       reject(otherwise);
     }
   };
+  require(!p.gated || p.batch == 1 ||
+              call.params.b_strides.batch == 2LL * p.n * call.params.b_strides.row,
+          "the items of a gated B must follow one another");
   require(p.scaling == Scaling::none || (extras.a_scales != nullptr && extras.b_scales != nullptr),
           "the scales of A and B are null");
   require(p.scaling != Scaling::block ||
-              (extras.a_scale_stride >= p.m &&
+              (extras.a_scale_stride >= call.params.m &&
                extras.b_scale_stride >= (p.k + kScaleBlock - 1) / kScaleBlock),
           "rows of block scales are closer than they are long: m of A, k / 128 of B");
   require(
@@ -52,12 +56,8 @@ void require_extras(const GemmProblem& p, const GemmExtras& extras, const void* 
                                       reinterpret_cast<std::uintptr_t>(extras.a_scales) % 16 == 0),
       "block scales of A and their rows must lie at multiples of 16 bytes");
   require(p.output != OutputType::fp8 || extras.c_scales != nullptr, "the scales of C are null");
-  require(p.output_scaling != Scaling::block || extras.c_scale_stride >= p.m,
+  require(p.output_scaling != Scaling::block || extras.c_scale_stride >= call.params.m,
           "rows of C's scales are closer than their m elements");
-  const bool is_plain = p.scaling == Scaling::none && !p.has_bias && !p.gated &&
-                        p.activation == Activation::none && p.output != OutputType::fp8;
-  require(!is_plain || extras.addend == nullptr || extras.addend == c,
-          "a plain product adds to C itself; copy the addend there");
   for (const void* const pointer :
        {static_cast<const void*>(extras.a_scales), static_cast<const void*>(extras.b_scales),
         extras.bias, static_cast<const void*>(extras.c_scales)}) {
@@ -96,6 +96,9 @@ GemmProblem problem_of(const GemmCall& call) {
   alignment.add_pointer(p.a, "A");
   alignment.add_pointer(p.b, "B");
   alignment.add_pointer(p.c, "C");
+  if (call.extras.addend != nullptr) {
+    alignment.add_pointer(call.extras.addend, "what is added to C");
+  }
   add_strides(alignment, p.a_strides, matrices, call.layout == GemmLayout::tn ? p.k : p.m,
               input_bytes);
   add_strides(alignment, p.b_strides, p.batch,
@@ -103,7 +106,7 @@ GemmProblem problem_of(const GemmCall& call) {
   add_strides(alignment, p.c_strides, matrices, p.m, c_bytes);
   problem.alignment_bytes = alignment.bytes(std::max(input_bytes, c_bytes));
   validate(problem);
-  require_extras(problem, call.extras, p.c);
+  require_extras(problem, call);
   return problem;
 }
 

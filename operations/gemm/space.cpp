@@ -373,6 +373,11 @@ class Enumeration {
         break;
       }
     }
+    // A stage less leaves room to stage C, or what is added to it, at once.
+    const bool stages_much = problem_.reads_c || problem_.scaling == Scaling::block;
+    if (stages_much && variant.consumers > 1 && deepest.stages > 3) {
+      return {static_cast<long long>(deepest.stages), static_cast<long long>(deepest.stages - 1)};
+    }
     return {static_cast<long long>(deepest.stages)};
   }
 

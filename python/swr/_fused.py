@@ -89,6 +89,12 @@ def scaled_mm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: 
 
     use_fast_accum leaves sums to the tensor cores, which on sm_89 and sm_90 keep 13 bits; without it
     fp32 takes over every 128 or 256 elements of k. k is a multiple of 16. Forward only."""
+    return scaled_product(a, b, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum)
+
+
+def scaled_product(a, b, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None,
+                   use_fast_accum=False, c=None):
+    """scaled_mm, to `c` where that is given."""
     _require(a.dtype in _FP8 and b.dtype == a.dtype, "a and b must both be float8_e4m3fn or both "
              f"float8_e5m2, not {a.dtype} and {b.dtype}", TypeError)
     _require(a.dim() == 2 and b.dim() == 2 and a.shape[1] == b.shape[0],
@@ -109,7 +115,9 @@ def scaled_mm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: 
     extras.accuracy = max(extras.accuracy, int(not use_fast_accum))
     if is_fp8:
         extras.output_scaling, extras.c_scales = _TENSOR, scale_result.data_ptr()
-    c = torch.empty(m, n, dtype=out_dtype, device=a.device)
+    c = torch.empty(m, n, dtype=out_dtype, device=a.device) if c is None else c
+    _require(c.shape == (m, n) and c.dtype == out_dtype and (n == 1 or c.stride(1) == 1),
+             f"the result must be {out_dtype} of {(m, n)} with contiguous rows")
     return _launch(a, b.t(), c, n, extras, bias) if m and n else c
 
 
@@ -150,9 +158,6 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] =
                  f"residual must be {x.dtype} of {shape}, not {residual.dtype} of {tuple(residual.shape)}")
         require_cuda(residual=residual)
         residual = residual.reshape(-1, n).contiguous()
-        if bias is None and activation is None and not gated:
-            c.copy_(residual)
-            residual = c  # A plain product adds to what C holds.
     if c.numel():
         _launch(rows, weight, c, n, GemmExtras(), bias, residual, activation, gated)
     return c.view(shape)

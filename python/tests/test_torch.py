@@ -88,10 +88,22 @@ def grouped_product(runtime, description, a, b, c, numbers, stream):
                       (strides.batch, strides.row, 1), DTYPES[dtype])
             for address, columns, strides, dtype in ((a, g.k, g.a_strides, g.dtype),
                                                      (c, g.n, g.c_strides, g.output)))
-    b_shape = (g.batch, *((g.n, g.k) if g.layout == 0 else (g.k, g.n)))
+    e, columns = d.extras, 2 * g.n if d.extras.gated else g.n
+    b_shape = (g.batch, *((columns, g.k) if g.layout == 0 else (g.k, columns)))
     b = tensor_at(b, b_shape, (g.b_strides.batch, g.b_strides.row, 1), DTYPES[g.dtype]).float()
     b = b.mT if g.layout == 0 else b
-    of_a, of_b = torch.ones(a.shape[:2]), torch.ones(g.batch, g.n)
+    of_a, of_b = torch.ones(a.shape[:2]), torch.ones(g.batch, columns)
+    if d.extras.scaling == 3:
+        assert d.extras.accuracy == 1 and d.extras.a_scale_stride % 4 == 0
+        blocks, columns = -(-g.k // 128), -(-g.n // 128)
+        pitch, b_pitch = d.extras.a_scale_stride, d.extras.b_scale_stride
+        by_a = tensor_at(d.extras.a_scales, (*a.shape[:2], blocks), (blocks * pitch, 1, pitch),
+                         torch.float32)
+        by_b = tensor_at(d.extras.b_scales, (g.batch, columns, blocks), (columns * b_pitch, b_pitch, 1),
+                         torch.float32)
+        a = a.float() * by_a.repeat_interleave(128, 2)[..., :g.k]
+        by_b = by_b.repeat_interleave(128, 1)[:, :g.n].repeat_interleave(128, 2)
+        b = b * by_b[..., :g.k].mT
     if d.extras.scaling == 2:
         of_a = tensor_at(d.extras.a_scales, a.shape[:2], (g.m, 1), torch.float32)
         of_b = tensor_at(d.extras.b_scales, (g.batch, g.n), (g.n, 1), torch.float32)
@@ -105,7 +117,10 @@ def grouped_product(runtime, description, a, b, c, numbers, stream):
                 item = numbers[row]
             if item >= 0:
                 sums = a[matrix, row].float() @ b[item]
-                c[matrix, row] = (sums * of_a[matrix, row] * of_b[item]).to(c.dtype)
+                sums = sums * of_a[matrix, row] * of_b[item]
+                activate = torch.nn.functional.silu if e.activation == 3 else lambda x: x
+                c[matrix, row] = (activate(sums[:g.n]) * sums[g.n:] if e.gated else
+                                  activate(sums)).to(c.dtype)
     return 0
 
 
@@ -349,6 +364,18 @@ class GroupedMm(OnTheCpu):
                     self.assertEqual(out.shape, (a.shape[0], 24))
                     self.assert_close(out[:9], self.expected(a, b))
 
+    def test_activation_and_gate(self):
+        a, b = normal(9, 16), normal(4, 48, 16)
+        whole = self.expected(a, b.mT)
+        silu = torch.nn.functional.silu
+        out = _grouped.grouped_mm(a, b.mT, self.offs(), activation="silu", gated=True)
+        self.assert_close(out, silu(whole[:, :24]) * whole[:, 24:])
+        self.assert_close(_grouped.grouped_mm(a, b.mT, self.offs(), activation="silu"), silu(whole))
+        with self.assertRaisesRegex(ValueError, "contiguous columns"):
+            _grouped.grouped_mm(a, b.mT.contiguous(), self.offs(), gated=True)
+        with self.assertRaisesRegex(ValueError, "activation"):
+            _grouped.grouped_mm(a, b.mT, self.offs(), activation="relu")
+
     def test_deep_gemm_signatures(self):
         a, b = normal(4 * 8, 16), normal(4, 24, 16)
         indices = torch.repeat_interleave(torch.arange(4, dtype=torch.int32), 8)
@@ -367,6 +394,42 @@ class GroupedMm(OnTheCpu):
             if count:
                 self.assert_close(d[group, :count], a.view(4, 8, 16)[group, :count].float()
                                   @ b[group].mT.float())
+
+    def test_deep_gemm_signatures_of_fp8(self):
+        def drawn(*shape):
+            return torch.randn(*shape).to(torch.float8_e4m3fn)
+
+        def of_blocks(scale, rows):
+            scale = scale.repeat_interleave(128, -2)[..., :rows, :] if rows else scale
+            return scale.repeat_interleave(128, -1)[..., :160]
+        a, b = drawn(4, 10, 160), drawn(4, 136, 160)
+        by_a, by_b = torch.rand(4, 10, 2) + 0.5, torch.rand(4, 2, 2) + 0.5
+        plain_a, plain_b = a.float() * of_blocks(by_a, 0), b.float() * of_blocks(by_b, 136)
+        aligned = torch.zeros(4, 2, 12)
+        aligned[..., :10] = by_a.mT
+        counts = torch.tensor(self.COUNTS, dtype=torch.int32)
+        for scale in (by_a, aligned.mT[:, :10]):
+            d = torch.full((4, 10, 136), 7.0, dtype=torch.bfloat16)
+            deep_gemm.m_grouped_fp8_gemm_nt_masked((a, scale), (b, by_b), d, counts, 3)
+            for group, count in enumerate(self.COUNTS):
+                self.assertTrue(bool((d[group, count:] == 7.0).all()))
+                if count:
+                    self.assert_close(d[group, :count],
+                                      plain_a[group, :count] @ plain_b[group].mT)
+        indices = torch.repeat_interleave(torch.arange(4, dtype=torch.int32), 10)
+        d = torch.full((40, 136), 7.0, dtype=torch.bfloat16)
+        rows, scales = a.view(40, 160), by_a.view(40, 2)
+        deep_gemm.m_grouped_fp8_gemm_nt_contiguous((rows, scales), (b, by_b), d, indices)
+        self.assert_close(d, (plain_a @ plain_b.mT).view(40, 136))
+        d = torch.full((40, 136), 7.0, dtype=torch.bfloat16)
+        deep_gemm.fp8_gemm_nt((rows, scales), (b[1], by_b[1]), d)
+        self.assert_close(d, plain_a.view(40, 160) @ plain_b[1].mT)
+        with self.assertRaisesRegex(ValueError, "scale_b"):
+            deep_gemm.m_grouped_fp8_gemm_nt_masked((a, by_a), (b, by_b[:, :1]), d.view(4, 10, 136),
+                                                   counts, 3)
+        with self.assertRaisesRegex(ValueError, "psum"):
+            deep_gemm.m_grouped_fp8_gemm_nt_contiguous((rows, scales), (b, by_b), d, indices,
+                                                       use_psum_layout=True)
 
     def test_fp8_with_scales_of_rows(self):
         a = torch.randn(9, 16).to(torch.float8_e4m3fn)

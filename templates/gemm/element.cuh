@@ -141,15 +141,15 @@ __device__ __forceinline__ float error_function_slope(float square) {
 
 template <auto C>
 __device__ __forceinline__ float activated(float x) {
+  const float half = 0.5F * x;  // half + half tanh(...) takes one instruction more.
   if constexpr (C.activation == Activation::gelu) {
     return C.output == OutputType::fp32
                ? x * normal_distribution(x)
-               : 0.5F * x *
-                     (1.0F + ptx::tanh_approx(x * error_function_slope(fminf(x * x, 16.0F))));
+               : fmaf(half, ptx::tanh_approx(x * error_function_slope(fminf(x * x, 16.0F))), half);
   } else if constexpr (C.activation == Activation::gelu_tanh) {
-    return 0.5F * x * (1.0F + tanh_for<C.output>(x * fmaf(0.035677408F * x, x, 0.79788456F)));
+    return fmaf(half, tanh_for<C.output>(x * fmaf(0.035677408F * x, x, 0.79788456F)), half);
   } else if constexpr (C.activation == Activation::silu) {
-    return 0.5F * x * (1.0F + tanh_for<C.output>(0.5F * x));
+    return fmaf(half, tanh_for<C.output>(half), half);
   } else {
     return x;
   }
@@ -169,6 +169,16 @@ __device__ __forceinline__ const char* addend_line(const GemmParams& params,
   return static_cast<const char*>(from) + index * output_bytes(addend_type<C>());
 }
 
+/// Two neighbouring elements of a line of C, the second where `has_next`. Unlike scales and bias it
+/// may begin anywhere.
+template <auto C>
+__device__ __forceinline__ float2 load_of_c(const char* line, int index, bool has_next) {
+  return has_next && C.alignment_bytes >= 2 * C.output_bytes()
+             ? load_output_pair<C.output>(line, index)
+             : make_float2(load_output<C.output>(line, index),
+                           has_next ? load_output<C.output>(line, index + 1) : 0.0F);
+}
+
 /// A thread's sums of rows `row` and `row` + 8 become elements of C, all done that GemmExtras says:
 /// element 4 j + 2 h + i is column `column` + 8 j + i of row half h. Of a gated product the second
 /// half of the `Columns` columns is used up.
@@ -177,7 +187,8 @@ __device__ __forceinline__ void finish_rows(float* sums, const GemmParams& param
                                             const GemmExtras& extras, int batch, int row,
                                             int first_column, int lane_column) {
   constexpr int kColumnsOfC = C.gated ? Columns / 2 : Columns;
-  constexpr int kQuadsAtOnce = C.reads_c ? 4 : 1;
+  constexpr bool kAdds = C.reads_c && !C.kTakesMaps;  // The Hopper family adds later.
+  constexpr int kQuadsAtOnce = 4;                     // Of which loads are under way together.
   const float factors[2] = {row_factor<C>(params, extras, row),
                             row_factor<C>(params, extras, row + 8)};
   const char* const lines[2] = {
@@ -198,8 +209,10 @@ __device__ __forceinline__ void finish_rows(float* sums, const GemmParams& param
     for (int half = 0; half < 2; ++half) {
       float* const pair = sums + 4 * quad + 2 * half;
       float2 added = make_float2(0.0F, 0.0F);
-      if (C.reads_c && lines[half] != nullptr && column < params.n) {
-        added = load_neighbours<C, addend_type<C>()>(lines[half], 8 * quad, has_next);
+      if constexpr (kAdds) {
+        if (lines[half] != nullptr && column < params.n) {
+          added = load_of_c<C>(lines[half], 8 * quad, has_next);
+        }
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -207,11 +220,12 @@ __device__ __forceinline__ void finish_rows(float* sums, const GemmParams& param
         if constexpr (C.gated) {
           value *= scaled<C>(pair[kColumnsOfC / 2 + i], factors[half], of_up, i);
         }
-        pair[i] = C.reads_c ? fmaf(params.beta, i == 0 ? added.x : added.y, value) : value;
+        pair[i] = kAdds ? fmaf(params.beta, i == 0 ? added.x : added.y, value) : value;
       }
     }
     // Loads of all columns at once would take more registers than there are.
-    if (quad % kQuadsAtOnce == kQuadsAtOnce - 1) {
+    constexpr bool kLoads = kAdds || C.has_bias || C.scaling == Scaling::row;
+    if (kLoads && quad % kQuadsAtOnce == kQuadsAtOnce - 1) {
       __syncwarp();
     }
   }
@@ -239,7 +253,7 @@ __device__ __forceinline__ void scale_output(float (&scale)[2], const float* val
       largest = ptx::max_nan(largest, __shfl_xor_sync(0xffffffffU, largest, 1));
       largest = ptx::max_nan(largest, __shfl_xor_sync(0xffffffffU, largest, 2));
       scale[half] = kLargest / largest;
-      if (lane_column == 0 && row + 8 * half < params.m) {
+      if (lane_column == 0 && row + 8 * half < params.m && first_column < params.n) {
         extras.c_scales[first_column / kScaleBlock * extras.c_scale_stride + row + 8 * half] =
             largest / kLargest;
       }

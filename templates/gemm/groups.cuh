@@ -56,13 +56,24 @@ struct GroupEnds {
   }
 };
 
-/// Scales of rows as they are of an item's matrices.
+/// Scales of A's blocks of the matrices before `matrix`.
+__device__ __forceinline__ long long block_scales_before(const GemmParams& params,
+                                                         const GemmExtras& extras, int matrix) {
+  return static_cast<long long>(matrix) * ceil_div(params.k, kScaleBlock) * extras.a_scale_stride;
+}
+
+/// Scales of rows and of blocks as they are of an item's matrices.
 template <auto C>
 __device__ __forceinline__ GemmExtras item_extras(GemmExtras extras, const GemmParams& params,
                                                   int item, int matrix) {
+  const int columns = C.gated ? 2 * params.n : params.n;
   if constexpr (C.scaling == Scaling::row) {
     extras.a_scales += static_cast<long long>(matrix) * params.m;
-    extras.b_scales += static_cast<long long>(item) * params.n;
+    extras.b_scales += static_cast<long long>(item) * columns;
+  } else if constexpr (C.scaling == Scaling::block) {
+    extras.a_scales += block_scales_before(params, extras, matrix);
+    extras.b_scales +=
+        static_cast<long long>(item) * ceil_div(columns, kScaleBlock) * extras.b_scale_stride;
   }
   return extras;
 }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -36,22 +37,24 @@ struct FusedSize {
 
 int blocks_of(int elements) { return ceil_div(elements, kScaleBlock); }
 
-/// A launch on random data. Whatever nobody may read is NaN.
+/// A launch on random data. Whatever nobody may read is NaN. Of groups there are two: contiguous
+/// ones share the m rows, the second of masked ones has all but the last five of its own.
 template <PortableGemmConfig C>
 class FusedProduct {
  public:
   explicit FusedProduct(const FusedSize& size)
       : size_(size), columns_(C.gated ? 2 * size.n : size.n) {
     row_bytes_ = ceil_div(size.k * C.element_bytes(), 16) * 16 + 16;
-    fill(a_, size.m);
-    fill(b_, columns_);
+    fill(a_, rows());
+    fill(b_, kItems * columns_);
     const bool by_block = C.scaling == Scaling::block;
     padded_m_ = ceil_div(size.m, 4) * 4;
-    a_scales_ = scales(by_block ? blocks_of(size.k) * padded_m_ : size.m);
-    b_scales_ = scales(by_block ? blocks_of(columns_) * blocks_of(size.k) : columns_);
-    c_scales_.assign(static_cast<std::size_t>(std::max(1, blocks_of(size.n) * padded_m_)), 0.25F);
+    a_scales_ = scales(by_block ? kMatrices * blocks_of(size.k) * padded_m_ : rows());
+    b_scales_ = scales(kItems * (by_block ? blocks_of(columns_) * blocks_of(size.k) : columns_));
+    // A line more than there is, which nobody may write.
+    c_scales_.assign(static_cast<std::size_t>((blocks_of(size.n) + 1) * padded_m_), kUnscaled);
     bias_.resize(static_cast<std::size_t>(columns_));
-    addend_.resize(static_cast<std::size_t>(size.m * (size.n + 16)));
+    addend_.resize(static_cast<std::size_t>(rows() * (size.n + 16)));
     for (auto* values : {&bias_, &addend_}) {
       for (float& value : *values) {
         value = normal_(random_);
@@ -61,7 +64,7 @@ class FusedProduct {
 
   /// Largest error, relative to the largest element, of C against fp64.
   double error(int splits = 1) {
-    std::vector<unsigned char> c(static_cast<std::size_t>(size_.m * c_row() * C.output_bytes()),
+    std::vector<unsigned char> c(static_cast<std::size_t>(rows() * c_row() * C.output_bytes()),
                                  0xff);
     GemmParams params;
     params.a = a_.data();
@@ -69,6 +72,16 @@ class FusedProduct {
     params.c = c.data();
     params.a_strides.row = params.b_strides.row = row_bytes_ / C.element_bytes();
     params.c_strides.row = c_row();
+    params.a_strides.batch = size_.m * params.a_strides.row;
+    params.b_strides.batch = columns_ * params.b_strides.row;
+    params.c_strides.batch = size_.m * params.c_strides.row;
+    params.batch = kItems;
+    std::vector<int> groups{size_.m, size_.m - kUnowned};
+    if (C.groups == GemmGroups::contiguous) {
+      groups.resize(static_cast<std::size_t>(size_.m));
+      std::ranges::generate(groups, [&, row = 0]() mutable { return item_of(row++); });
+    }
+    params.groups = groups.data();
     params.m = size_.m;
     params.n = size_.n;
     params.k = size_.k;
@@ -99,12 +112,16 @@ class FusedProduct {
                     .threads = C.threads(),
                     .smem_bytes = C.smem_bytes()},
                    [&] { portable::run<C>(params, extras, 0); });
+    for (std::size_t i = c_scales_.size() - static_cast<std::size_t>(padded_m_);
+         i < c_scales_.size(); ++i) {
+      EXPECT_EQ(c_scales_[i], kUnscaled) << "behind the scales of C";
+    }
     double worst = 0.0;
     double largest = 0.0;
-    for (int m = 0; m < size_.m; ++m) {
+    for (int m = 0; m < rows(); ++m) {
       for (int n = 0; n < c_row(); ++n) {
         const std::size_t place = static_cast<std::size_t>(m * c_row() + n);
-        if (n >= size_.n) {
+        if (n >= size_.n || (kMatrices > 1 && m >= rows() - kUnowned)) {
           EXPECT_EQ(c[place * static_cast<std::size_t>(C.output_bytes())], 0xff) << "beside C";
           continue;
         }
@@ -123,7 +140,16 @@ class FusedProduct {
  private:
   static constexpr float kAlpha = 0.5F;
   static constexpr float kBeta = 2.0F;
+  static constexpr float kUnscaled = 0.25F;
+  static constexpr int kItems = C.is_grouped() ? 2 : 1;
+  static constexpr int kMatrices = C.groups == GemmGroups::masked ? 2 : 1;
+  static constexpr int kUnowned = 5;
 
+  /// Of all matrices of A.
+  int rows() const { return kMatrices * size_.m; }
+  int item_of(int row) const {
+    return C.groups == GemmGroups::contiguous ? row / kContiguousRows : row / size_.m;
+  }
   int c_row() const { return size_.n + 16; }
 
   void fill(std::vector<unsigned char>& matrix, int rows) {
@@ -173,10 +199,14 @@ class FusedProduct {
       case Scaling::tensor:
         return at(a_scales_, 0) * at(b_scales_, 0);
       case Scaling::row:
-        return at(a_scales_, m) * at(b_scales_, column);
-      case Scaling::block:
-        return at(a_scales_, k / kScaleBlock * padded_m_ + m) *
-               at(b_scales_, column / kScaleBlock * blocks_of(size_.k) + k / kScaleBlock);
+        return at(a_scales_, m) * at(b_scales_, item_of(m) * columns_ + column);
+      case Scaling::block: {
+        const int blocks = blocks_of(size_.k);
+        const int line = m / size_.m * blocks + k / kScaleBlock;
+        const int column_block = item_of(m) * blocks_of(columns_) + column / kScaleBlock;
+        return at(a_scales_, line * padded_m_ + m % size_.m) *
+               at(b_scales_, column_block * blocks + k / kScaleBlock);
+      }
     }
     return 0.0;
   }
@@ -184,7 +214,7 @@ class FusedProduct {
   double product(int m, int column) const {
     double sum = 0.0;
     for (int k = 0; k < size_.k; ++k) {
-      sum += scale(m, column, k) * input(a_, m, k) * input(b_, column, k);
+      sum += scale(m, column, k) * input(a_, m, k) * input(b_, item_of(m) * columns_ + column, k);
     }
     return kAlpha * sum + (C.has_bias ? bias_[static_cast<std::size_t>(column)] : 0.0F);
   }
@@ -266,6 +296,31 @@ TEST(EmulatedFusedGemm, ScalesOfEveryRecipe) {
             kFp32Error);
 }
 
+constexpr PortableGemmConfig in_groups(GemmGroups groups, Scaling scaling) {
+  PortableGemmConfig config = scaled(scaling, 128);
+  config.groups = groups;
+  config.persistence = Persistence::persistent;
+  config.k_order = Order::sawtooth;
+  return config;
+}
+
+TEST(EmulatedFusedGemm, GroupsHaveScalesOfTheirOwn) {
+  constexpr FusedSize kTwoRuns{.m = 200, .n = 150, .k = 300};
+  constexpr auto kContiguous = GemmGroups::contiguous;
+  constexpr auto kMasked = GemmGroups::masked;
+  EXPECT_LT((FusedProduct<in_groups(kContiguous, Scaling::row)>(kTwoRuns).error()), kFp32Error);
+  EXPECT_LT((FusedProduct<in_groups(kContiguous, Scaling::block)>(kTwoRuns).error()), kFp32Error);
+  EXPECT_LT((FusedProduct<in_groups(kMasked, Scaling::row)>(kFusedRagged).error()), kFp32Error);
+  EXPECT_LT((FusedProduct<in_groups(kMasked, Scaling::block)>(kFusedRagged).error()), kFp32Error);
+  constexpr auto kGated = [] {
+    PortableGemmConfig config = in_groups(GemmGroups::contiguous, Scaling::row);
+    config.activation = Activation::silu;
+    config.gated = true;
+    return config;
+  }();
+  EXPECT_LT(FusedProduct<kGated>(kTwoRuns).error(), kFp32Error);
+}
+
 constexpr PortableGemmConfig in_pieces() {
   PortableGemmConfig config = scaled(Scaling::block, 128);
   config.split_k = true;
@@ -328,6 +383,13 @@ TEST(EmulatedFusedGemm, OutputOfFp8IsScaledByTensorOrBlock) {
             kRounding);
   EXPECT_LT((FusedProduct<to_fp8(Scaling::block, false)>({.m = 40, .n = 256, .k = 100}).error()),
             kRounding);
+  constexpr auto kTwoBlocks = [] {
+    PortableGemmConfig config = to_fp8(Scaling::block, false);
+    config.tile_n = 256;
+    config.warps_n = 2;
+    return config;
+  }();
+  EXPECT_LT((FusedProduct<kTwoBlocks>({.m = 40, .n = 128, .k = 100}).error()), kRounding);
   EXPECT_LT((FusedProduct<to_fp8(Scaling::block, true)>({.m = 40, .n = 128, .k = 100}).error()),
             kRounding);
 }

@@ -115,6 +115,30 @@ void add_counts(std::vector<GemmCase>& cases, const std::string& name, const Con
   }
 }
 
+/// FP8 with scales of blocks, whose consumers take turns also where one has no rows.
+template <typename Config>
+void add_blocks(std::vector<GemmCase>& cases, const std::string& name, Config config) {
+  const Counts counts{0, 1, 63, 64, 65, 127, 129, 0, 300};
+  config.tile_k = kScaleBlock;
+  config.promote_every = kScaleBlock;
+  for (const auto& [form, form_name] : kForms) {
+    const bool divides = form != GemmGroups::contiguous || config.tile_m <= kContiguousRows;
+    if (form == GemmGroups::offsets || !divides) {
+      continue;
+    }
+    GemmProblem problem = grouped(form, counts);
+    problem.dtype = DType::e4m3;
+    problem.n = 400;
+    problem.k = 2320;
+    problem.scaling = Scaling::block;
+    problem.accuracy = Accuracy::two_level;
+    GemmCase given = fitted(name + "_" + form_name, problem, config);
+    given.counts = counts;
+    given.workers = 6;
+    cases.push_back(given);
+  }
+}
+
 std::vector<GemmCase> hopper_cases() {
   std::vector<GemmCase> cases;
   add_counts(cases, "tile_64x96", hopper_config(64, 96, 1), 64);
@@ -159,6 +183,26 @@ std::vector<GemmCase> hopper_cases() {
       cases.push_back(given);
     }
   }
+  for (const auto& [form, form_name] : kForms) {
+    GemmProblem problem = grouped(form, every_count().front().second);
+    problem.activation = Activation::silu;
+    problem.gated = true;
+    for (const int cluster_m : {1, 2}) {
+      HopperGemmConfig config = hopper_config(64, 96, 1);
+      config.cluster_m = cluster_m;
+      GemmCase given =
+          fitted("gated_" + std::to_string(cluster_m) + "_" + form_name, problem, config);
+      given.counts = every_count().front().second;
+      cases.push_back(given);
+    }
+  }
+  for (const auto& [name, config] :
+       {std::pair{"blocks", hopper_config(128, 128, 2)},
+        std::pair{"blocks_64", hopper_config(64, 96, 1)},
+        std::pair{"blocks_pingpong", hopper_config(64, 128, 2, GemmMainloop::pingpong)},
+        std::pair{"blocks_256", hopper_config(256, 96, 2)}}) {
+    add_blocks(cases, name, config);
+  }
   GemmCase wide = cases.front();
   wide.name = "fp16_to_fp32";
   wide.problem.dtype = DType::fp16;
@@ -178,6 +222,7 @@ std::vector<GemmCase> portable_cases() {
   misaligned.n = 77;
   misaligned.k = 107;
   misaligned.alignment_bytes = 2;
+  add_blocks(cases, "blocks", portable_config(64, 2));
   GemmCase given = fitted("misaligned", misaligned, portable_config(64, 2));
   given.counts = every_count().front().second;
   cases.push_back(given);

@@ -186,11 +186,15 @@ TEST_F(GemmRuntimeTest, SaysWhatIsWrongWithScales) {
   EXPECT_THAT(message([](GemmCall& c) { c.extras.a_scales += 2; }), HasSubstr("16 bytes"));
   EXPECT_THAT(message([](GemmCall& c) { c.extras.bias = c.extras.a_scales + 1; }),
               HasSubstr("8 bytes"));
-  EXPECT_THAT(message([](GemmCall& c) {
-                c = call_of(product(64));
-                c.extras.addend = static_cast<char*>(c.params.c) + 64;
-              }),
-              HasSubstr("adds to C itself"));
+}
+
+TEST_F(GemmRuntimeTest, TheAddendIsAsAlignedAsC) {
+  GemmCall call = call_of(product(64));
+  call.params.beta = 1.0F;
+  for (const int bytes : {16, 8, 2}) {
+    call.extras.addend = static_cast<char*>(call.params.c) + bytes;
+    EXPECT_EQ(problem_of(call).alignment_bytes, bytes);
+  }
 }
 
 /// Calls of all counts near 1000 rows are one problem.

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""swr's FP8 GEMM on a Hopper GPU: what the accumulator keeps, correctness, times beside cuBLASLt.
+"""swr's FP8 GEMM on a Hopper GPU: what the accumulator keeps, times beside cuBLASLt and DeepGEMM, and what
+fused epilogues cost. checks.py says whether results are right.
 
-    fp8_gemm.py probe | correct [COUNT] | small | compile | time SECONDS CSV [MODES] | fused CSV
+    fp8_gemm.py probe | planted | compile | warm | time SECONDS CSV [MODES] | fused CSV | grouped CSV
 """
 
+import dataclasses
 import random
 import statistics
 import sys
@@ -12,10 +14,10 @@ import time
 
 import torch
 
+import peers
 from kernels import Config, Kernels
-from problems import Problem, error_over_bound
+from problems import Grouped, Problem
 
-UNITS = {"bf16": 2**-8, "fp16": 2**-11, "fp32": 2**-23}
 TORCH = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 KERNELS = Kernels()
 
@@ -54,61 +56,7 @@ def probe():
                           " ".join(f"{j}:{share:g}" for j, share in kept), flush=True)
 
 
-# Correctness.
-
-def correctness_configs():
-    configs = []
-    for scaling, promotes in (("tensor", (0, 128)), ("row", (0, 128, 256, 512)), ("block", (128,))):
-        for promote in promotes:
-            for tile, more in (((64, 64), dict(consumers=1)), ((128, 128), {}),
-                               ((128, 128), dict(cluster=(2, 1, 1))),
-                               ((128, 160), dict(cluster=(1, 2, 1))),
-                               ((64, 192), dict(mainloop="pingpong")),
-                               ((128, 96), dict(mainloop="pingpong", cluster=(2, 1, 1))),
-                               ((256, 96), {}), ((64, 32), dict(consumers=1, splits=3)),
-                               ((128, 96), dict(cluster=(1, 1, 2), persistence="grid"))):
-                output = ("bf16", "fp32", "fp16")[len(configs) % 3]
-                dtype = "e5m2" if len(configs) % 7 == 3 else "e4m3"
-                configs.append(Config(tile, dtype, output, scaling=scaling, promote_every=promote, **more))
-    return configs
-
-
-def check(config, m, n, k, seed, data="normal"):
-    dtype = torch.float8_e5m2 if config.dtype == "e5m2" else torch.float8_e4m3fn
-    problem = Problem(m, n, k, config.scaling, dtype, data, seed)
-    c = torch.full((m + 2, n), float("nan"), dtype=TORCH[config.output], device="cuda")
-    multiply(config, problem, c[1:-1])
-    assert c[0].isnan().all() and c[-1].isnan().all(), f"{config}: wrote outside of C"
-    expected, magnitude = problem.reference()
-    return error_over_bound(c[1:-1], expected, magnitude, k, config.promote_every,
-                            UNITS[config.output])
-
-
-def correct(count):
-    configs = correctness_configs()
-    KERNELS.compile(configs, keep_spilled=True)
-    draw = random.Random(1)
-    worst = {}
-    wrong = 0
-    for i in range(count):
-        config = configs[i % len(configs)]
-        unit = 8 if config.output != "fp32" else 4
-        m, n, k = draw.choice((1, 7, 64, 65, 200, 333)), unit * draw.randint(2, 60), 16 * draw.randint(1, 160)
-        if config.splits > 1 or config.cluster[2] > 1:
-            k = max(k, 16 * 8 * 4)
-        ratio = check(config, m, n, k, i, ("normal", "uniform")[i % 2])
-        kind = (config.scaling, config.promote_every)
-        worst[kind] = max(worst.get(kind, 0), ratio)
-        if not ratio <= 1:
-            wrong += 1
-            if wrong < 20:
-                print(f"WRONG {ratio:.3g} of the bound: {m}x{n}x{k} {config} {config.dtype} {config.output} {config.scaling}")
-    for kind, ratio in sorted(worst.items()):
-        print(f"correct {kind[0]:6} promote {kind[1]:3}: largest error {ratio:.3f} of the bound")
-    print(f"correct: {count} problems, {len(configs)} kernels, {wrong} wrong", flush=True)
-    planted()
-    return wrong
-
+# Correctness: checks.py; here same-sign data tells the classes apart.
 
 def planted():
     """Same-sign data: fast mode is off by percents, two-level is not."""
@@ -129,14 +77,6 @@ def planted():
                       f"{100 * (found.double() / expected - 1).mean().item():+.3f} %", flush=True)
             except RuntimeError as error:
                 print("planted: cuBLASLt", str(error)[:200])
-
-
-def small():
-    """A few small problems, for compute-sanitizer."""
-    configs = [config for i, config in enumerate(correctness_configs()) if i % 5 == 0]
-    KERNELS.compile(configs, keep_spilled=True)
-    for i, config in enumerate(configs):
-        print(f"small {check(config, 130, 136, 528, i):.3f} {config} {config.scaling}", flush=True)
 
 
 # Times.
@@ -171,9 +111,9 @@ def sampler(launches):
     return sample
 
 
-# The interval of two-level sums is cuBLASLt's, 128, but where the mode names another.
+# The interval of two-level sums is cuBLASLt's, 128.
 MODES = {"tensor fast": ("tensor", 0), "tensor two-level": ("tensor", 128), "row fast": ("row", 0),
-         "row two-level": ("row", 128), "row 256": ("row", 256), "block": ("block", 128)}
+         "row two-level": ("row", 128), "block": ("block", 128)}
 BANDS = (dict(raster=1), dict(raster=2, raster_group=8))
 
 
@@ -220,7 +160,14 @@ def candidates(m, n, k, scaling, promote):
                 add(tile, cluster=cluster)
             for tile in ((64, 192), (128, 128)):
                 add(tile, "pingpong", cluster=cluster)
+    if scaling == "block":
+        found += with_room([config for config in found if config.cluster == (1, 1, 1)])
     return found
+
+
+def with_room(configs):
+    """The same with a stage less, which leaves C more room."""
+    return [dataclasses.replace(config, stages=-1) for config in configs if config.consumers == 2]
 
 
 def shapes():
@@ -229,7 +176,7 @@ def shapes():
         listed += [(m, n, k) for n, k in ((2112, 7168), (24576, 1536), (32768, 512), (7168, 16384),
                                           (4096, 7168), (7168, 2048))]
     draw = random.Random(22)
-    for _ in range(20):
+    for _ in range(40):
         listed.append((draw.choice((96, 512, 2048, 3000, 8192)), 128 * draw.randint(8, 128), 128 * draw.randint(8, 64)))
     return listed
 
@@ -238,10 +185,10 @@ def tflops(m, n, k, us):
     return 2 * m * n * k / us / 1e6
 
 
-def compile_all(modes):
+def compile_all(modes, more=()):
     started = time.monotonic()
     KERNELS.compile([config for shape in shapes() for mode in modes.values()
-                     for config in candidates(*shape, *mode)])
+                     for config in candidates(*shape, *mode)] + list(more))
     print(f"compiled {len(KERNELS.cubins)} kernels in {time.monotonic() - started:.0f} s", flush=True)
 
 
@@ -274,9 +221,8 @@ def one_shape(shape, mode, scaling, promote, out):
     c = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
     expected = None
     try:
-        peers = [problem.torch_product(promote == 0, b=b) for b in problem.bs]
         expected = problem.torch_product(promote == 0)()
-        peer = sampler(peers)
+        peer = sampler([problem.torch_product(promote == 0, b=b) for b in problem.bs])
     except RuntimeError as error:
         print(f"{m} {n} {k} {mode}: no cuBLASLt: {str(error)[:120]}")
         peer = None
@@ -303,6 +249,8 @@ def one_shape(shape, mode, scaling, promote, out):
         out.write(f"{m},{n},{k},{mode},{name} (screened),{us:.3f}\n")
     finalists = screened[:3]
     contestants = ([("cublaslt", peer)] if peer else []) + [(name, sample) for _, name, sample in finalists]
+    if mode == "block" and peers.deep_gemm and shape in peers.DENSE:
+        contestants.append(("deep_gemm", sampler([peers.deep_gemm_product(problem, c, b) for b in problem.bs])))
     samples = {name: [] for name, _ in contestants}
     for _ in range(9):
         random.shuffle(contestants)
@@ -312,13 +260,15 @@ def one_shape(shape, mode, scaling, promote, out):
     for name, us in medians.items():
         out.write(f"{m},{n},{k},{mode},{name},{us:.3f}\n")
     out.flush()
-    own_name, own = min(((name, us) for name, us in medians.items() if name != "cublaslt"),
+    own_name, own = min(((name, us) for name, us in medians.items() if name not in ("cublaslt", "deep_gemm")),
                         key=lambda entry: entry[1])
     ratio = medians["cublaslt"] / own if peer else None
+    deep = medians.get("deep_gemm")
     print(f"{m:5} {n:5} {k:5} {mode:16} " +
           (f"lt {medians['cublaslt']:8.1f} us {tflops(m, n, k, medians['cublaslt']):5.0f} TF " if peer else "lt -  ") +
           f"swr {own:8.1f} us {tflops(m, n, k, own):5.0f} TF " +
-          (f"ratio {ratio:.3f} " if ratio else "") + own_name, flush=True)
+          (f"ratio {ratio:.3f} " if ratio else "") +
+          (f"deep_gemm {tflops(m, n, k, deep):5.0f} TF {deep / own:.3f} " if deep else "") + own_name, flush=True)
     return ratio
 
 
@@ -331,71 +281,85 @@ FUSED = {"bias": dict(has_bias=True), "gelu": dict(has_bias=True, activation="ge
          "residual": dict(has_bias=True, reads_c=True),
          "gated silu": dict(activation="silu", gated=True),
          "gelu_tanh to fp8": dict(has_bias=True, activation="gelu_tanh", output="fp8",
-                                  output_scaling="block")}
+                                  output_scaling="block"),
+         "gated silu to fp8": dict(activation="silu", gated=True, output="fp8", output_scaling="block")}
 
 
 def fused_reference(name, product, bias, residual):
-    x = product if name == "gated silu" else product + bias.double()
+    x = product if name.startswith("gated") else product + bias.double()
     if name.startswith("gelu"):
         x = F.gelu(x, approximate="tanh" if "tanh" in name else "none")
     if name == "silu":
         x = F.silu(x)
     if name == "residual":
         x = x + residual.double()
-    if name == "gated silu":
+    if name.startswith("gated"):
         gate, up = x.chunk(2, 1)
         x = F.silu(gate) * up
     return x
 
 
-def fused_peer(name, a, b, bias, residual):
-    """What PyTorch calls in bf16: cuBLASLt's epilogue where it has one, then what it lacks."""
+def fused_peer(name, problem, a, b, bias, residual):
+    """What PyTorch calls: cuBLASLt's epilogue where it has one, then what it lacks. None where that is more
+    than one kernel after the product."""
+    if a.dtype == torch.bfloat16:
+        def product(bias=None):
+            return a @ b.t() if bias is None else torch.addmm(bias, a, b.t())
+    else:
+        def product(bias=None):
+            return torch._scaled_mm(a, b.t(), problem.a_scales[:, None], problem.b_scales[None, :], bias=bias,
+                                    out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    def gated():
+        gate, up = product().chunk(2, 1)
+        return F.silu(gate) * up
     if name == "gelu_tanh":
-        return lambda: torch._addmm_activation(bias, a, b.t(), use_gelu=True)
-    if name == "bias":
-        return lambda: torch.addmm(bias, a, b.t())
-    if name == "gelu":
-        return lambda: F.gelu(torch.addmm(bias, a, b.t()))
-    if name == "silu":
-        return lambda: F.silu(torch.addmm(bias, a, b.t()))
-    if name == "residual":
-        return lambda: torch.addmm(bias, a, b.t()).add_(residual)
-    if name == "gated silu":
-        def gated():
-            gate, up = (a @ b.t()).chunk(2, 1)
-            return F.silu(gate) * up
-        return gated
-    return None
+        return ((lambda: torch._addmm_activation(bias, a, b.t(), use_gelu=True)) if a.dtype == torch.bfloat16
+                else lambda: F.gelu(product(bias), approximate="tanh"))
+    return {"bare": product, "bias": lambda: product(bias), "gelu": lambda: F.gelu(product(bias)),
+            "silu": lambda: F.silu(product(bias)), "residual": lambda: product(bias).add_(residual),
+            "gated silu": gated}.get(name)
+
+
+FUSED_TILES = {
+    "bf16": [((128, 256), "cooperative", (2, 1, 1)), ((128, 256), "cooperative", (1, 1, 1)),
+             ((256, 128), "cooperative", (1, 1, 1)), ((128, 128), "pingpong", (1, 1, 1)),
+             ((128, 176), "pingpong", (1, 1, 1)), ((128, 192), "pingpong", (1, 1, 1)),
+             ((64, 256), "pingpong", (1, 1, 1))],
+    "e4m3": [((128, 256), "cooperative", (2, 1, 1)), ((128, 128), "pingpong", (1, 1, 1)),
+             ((128, 128), "pingpong", (1, 2, 1)), ((128, 160), "pingpong", (1, 1, 1)),
+             ((128, 176), "pingpong", (1, 1, 1)), ((128, 192), "pingpong", (1, 1, 1)),
+             ((128, 208), "pingpong", (1, 1, 1)), ((64, 256), "pingpong", (1, 1, 1))]}
+
+
+def fused_configs(dtype, name):
+    extras = FUSED.get(name, {})
+    for tile, mainloop, cluster in FUSED_TILES[dtype]:
+        columns = tile[1] // 2 if extras.get("gated") else tile[1]
+        if (extras.get("output_scaling") == "block" and columns % 128) or columns % 16:
+            continue
+        for band in BANDS:
+            config = Config(tile, dtype, mainloop=mainloop, cluster=cluster,
+                            tile_k=128 if dtype == "e4m3" else 64,
+                            scaling="row" if dtype == "e4m3" else "none", **band, **extras)
+            yield from [config] + (with_room([config]) if config.reads_c else [])
+
+
+def every_fused_config():
+    return [c for dtype in FUSED_TILES for name in ["bare", *FUSED] for c in fused_configs(dtype, name)]
 
 
 def fused(csv):
     """Epilogues beside the bare product and beside PyTorch, in bf16 and FP8 (row scales)."""
     out = open(csv, "w")
     out.write("dtype,m,n,k,epilogue,contestant,us\n")
-    tiles = {"bf16": [((128, 256), "cooperative", (2, 1, 1)), ((128, 176), "pingpong", (1, 1, 1)),
-                      ((128, 128), "pingpong", (1, 1, 1)), ((256, 128), "cooperative", (1, 1, 1))],
-             "e4m3": [((128, 256), "cooperative", (2, 1, 1)), ((128, 192), "pingpong", (1, 1, 1)),
-                      ((128, 160), "pingpong", (1, 1, 1)), ((128, 128), "pingpong", (1, 2, 1)),
-                      ((128, 128), "pingpong", (1, 1, 1))]}
-
-    def configs(dtype, name):
-        extras = FUSED.get(name, {})
-        for tile, mainloop, cluster in tiles[dtype]:
-            columns = tile[1] // 2 if extras.get("gated") else tile[1]
-            if extras.get("output_scaling") == "block" and columns % 128:
-                continue
-            for band in BANDS:
-                yield Config(tile, dtype, mainloop=mainloop, cluster=cluster,
-                             tile_k=128 if dtype == "e4m3" else 64,
-                             scaling="row" if dtype == "e4m3" else "none", **band, **extras)
-
     every = ["bare", *FUSED]
-    KERNELS.compile([c for dtype in tiles for name in every for c in configs(dtype, name)])
+    KERNELS.compile(every_fused_config(), keep_spilled=True)
     for m, n, k in ((4096, 4096, 2048), (4096, 4096, 4096), (8192, 8192, 4096), (2048, 14336, 4096)):
-        for dtype in tiles:
+        for dtype in FUSED_TILES:
             bare = None
             for name in every:
-                gated = name == "gated silu"
+                gated = name.startswith("gated")
                 columns = n
                 n_out = n // 2 if gated else n
                 problem = Problem(m, columns, k, "row", seed=3)
@@ -409,7 +373,7 @@ def fused(csv):
                                 device="cuda")
                 c_scales = torch.empty(n_out // 128, m, device="cuda") if of_fp8 else None
                 best = None
-                for config in configs(dtype, name):
+                for config in fused_configs(dtype, name):
                     if not KERNELS.has(config):
                         continue
                     run = KERNELS.launcher(
@@ -436,8 +400,12 @@ def fused(csv):
                 if of_fp8:
                     found = found * c_scales[:, rows].t().double().repeat_interleave(128, 1)
                 error = ((found - expected).norm() / expected.norm()).item()
-                peer = fused_peer(name, a, b, bias, residual) if bf16 else None
-                peer = sampler([peer]) if peer else None
+                peer = fused_peer(name, problem, a, b, bias, residual)
+                try:
+                    peer = sampler([peer]) if peer else None
+                except RuntimeError as error:
+                    print(f"{dtype} {name}: PyTorch: {str(error)[:160]}")
+                    peer = None
                 if name == "bare":
                     bare = best[2]
                 samples = {"own": [], "bare": [], "peer": []}
@@ -456,17 +424,99 @@ def fused(csv):
                 print(f"{text} error {error:.2e} {best[1]}", flush=True)
 
 
+# Experts.
+
+FORMS = {"row": dict(scaling="row"), "block": dict(scaling="block", promote_every=128)}
+
+
+def grouped_configs(kind, form, rows):
+    """Kernels for groups of about so many rows."""
+    tiles = {"row": (((128, 256), 0), ((128, 192), 1), ((128, 160), 1), ((128, 128), 1), ((128, 208), 0)),
+             "block": (((128, 128), 0), ((128, 160), 0), ((128, 176), 0), ((128, 192), 0), ((64, 192), 1),
+                       ((128, 128), 1))}[kind]
+    few = (((64, 64), 0), ((64, 96), 0), ((64, 128), 0), ((64, 192), 0), ((64, 128), 1), ((128, 128), 0),
+           ((128, 128), 1))
+    for tile, alternates in tiles if rows > 128 else few:
+        clusters = ((1, 1, 1), (1, 2, 1)) if form == "contiguous" and tile[0] == 128 else (
+            (1, 1, 1), (1, 2, 1), (2, 1, 1))
+        for cluster in clusters if rows > 128 else clusters[:2]:
+            for band in BANDS if rows > 128 else BANDS[:1]:
+                config = Config(tile, mainloop="pingpong" if alternates else "cooperative",
+                                consumers=1 + (alternates or tile[0] > 64), cluster=cluster, groups=form,
+                                **band, **FORMS[kind])
+                yield from [config] + (with_room([config]) if kind == "block" and rows > 128 else [])
+
+
+def every_grouped_config():
+    return [c for case in peers.GROUPED for c in grouped_configs(case.kind, case.form, case.rows)]
+
+
+def grouped(csv):
+    """Experts in FP8 beside DeepGEMM (blocks) and torch._scaled_grouped_mm (rows), the same tensors."""
+    out = open(csv, "w")
+    out.write("kind,form,groups,rows,n,k,counts,contestant,us\n")
+    KERNELS.compile(every_grouped_config())
+    ratios = {}
+    for case in peers.GROUPED:
+        problem = Grouped(case)
+        peer_name, peer = peers.grouped_product(problem)
+        screened = []
+        for config in grouped_configs(case.kind, case.form, case.rows):
+            if KERNELS.has(config):
+                c = problem.empty()
+                run = problem.launcher(KERNELS, config, c)
+                run()
+                error = problem.error(c)
+                if not error < 1e-2:
+                    print(f"WRONG {case} {config}: {error}", flush=True)
+                    continue
+                sample = sampler([run])
+                screened.append((min(sample() for _ in range(3)), str(config), sample))
+        screened.sort(key=lambda entry: entry[0])
+        contestants = [(name, sample) for _, name, sample in screened[:3]]
+        if peer:
+            try:
+                peer()
+                error = problem.error(problem.peer_c)
+                if not error < 1e-2:
+                    print(f"{peer_name} is off by {error} in {case}")
+                contestants.append((peer_name, sampler([peer])))
+            except RuntimeError as error:
+                print(f"{case}: no {peer_name}: {str(error)[:200]}")
+        samples = {name: [] for name, _ in contestants}
+        for _ in range(11):
+            random.shuffle(contestants)
+            for name, sample in contestants:
+                samples[name].append(sample())
+        medians = {name: statistics.median(values) for name, values in samples.items()}
+        for name, us in medians.items():
+            out.write(f"{case.kind},{case.form},{case.groups},{case.rows},{case.n},{case.k},{case.spread},{name},{us:.3f}\n")
+        theirs = medians.pop(peer_name, None)
+        own_name, own = min(medians.items(), key=lambda entry: entry[1])
+        flop = 2e-6 * problem.owned * case.n * case.k
+        line = f"grouped {case}: swr {own:8.1f} us {flop / own:5.0f} TF"
+        if theirs:
+            ratios.setdefault((case.kind, case.form), []).append(theirs / own)
+            line += f" {peer_name} {theirs:8.1f} us {flop / theirs:5.0f} TF ratio {theirs / own:.3f}"
+        print(line, own_name, flush=True)
+    for kind, found in ratios.items():
+        print(f"SUMMARY grouped {kind}: geometric mean {statistics.geometric_mean(found):.3f} least "
+              f"{min(found):.3f} of {len(found)}", flush=True)
+
+
 if __name__ == "__main__":
     command, rest = sys.argv[1], sys.argv[2:]
     if command == "probe":
         probe()
-    elif command == "correct":
-        sys.exit(1 if correct(int(rest[0]) if rest else 600) else 0)
+    elif command == "planted":
+        planted()
     elif command == "compile":
-        compile_all(MODES)
-    elif command == "small":
-        small()
+        compile_all(MODES, every_fused_config() + every_grouped_config())
+    elif command == "warm":  # DeepGEMM compiles when it is first called.
+        peers.warm(int(rest[0]), int(rest[1]))
     elif command == "fused":
         fused(rest[0])
+    elif command == "grouped":
+        grouped(rest[0])
     elif command == "time":
         time_all(float(rest[0]), *rest[1:])

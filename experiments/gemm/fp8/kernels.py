@@ -22,7 +22,8 @@ NAMES = {
     "persistence": ("Persistence", "grid persistent"), "k_order": ("Order", "cyclic sawtooth"),
     "scaling": ("Scaling", "none tensor row block"),
     "activation": ("Activation", "none gelu gelu_tanh silu"),
-    "output_scaling": ("Scaling", "none tensor row block")}
+    "output_scaling": ("Scaling", "none tensor row block"),
+    "groups": ("GemmGroups", "none offsets contiguous masked")}
 FLAGS = ("reads_c", "split_k", "has_bias", "gated")
 
 
@@ -30,7 +31,7 @@ class Launch(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int) for name in (
         "dtype output layout reads_c tile_m tile_n tile_k stages mainloop consumers cluster_m "
         "cluster_n cluster_k persistence k_order split_k scaling promote_every has_bias activation "
-        "gated output_scaling raster raster_group swizzle_stride splits workers").split()]
+        "gated output_scaling groups raster raster_group swizzle_stride splits workers").split()]
 
 
 class Strides(ctypes.Structure):
@@ -44,7 +45,7 @@ class Params(ctypes.Structure):
                 [("alpha", ctypes.c_float), ("beta", ctypes.c_float)] +
                 [(name, ctypes.c_int) for name in (
                     "raster", "raster_group", "swizzle_stride", "splits")] +
-                [("partials", ctypes.c_void_p), ("arrivals", ctypes.c_void_p)])
+                [(name, ctypes.c_void_p) for name in ("partials", "arrivals", "groups")])
 
 
 class Extras(ctypes.Structure):
@@ -62,7 +63,7 @@ class Config:
     output: str = "bf16"
     reads_c: bool = False
     tile_k: int = 128
-    stages: int = 0  # 0: as many as fit.
+    stages: int = 0  # 0: as many as fit; -1: one less, so that C has more room.
     mainloop: str = "cooperative"
     consumers: int = 2
     cluster: tuple = (1, 1, 1)
@@ -74,6 +75,7 @@ class Config:
     activation: str = "none"
     gated: bool = False
     output_scaling: str = "none"
+    groups: str = "none"
     raster: int = 1  # along_m
     raster_group: int = 1
     swizzle_stride: int = 0
@@ -82,20 +84,22 @@ class Config:
         value = lambda name, spelling: NAMES[name][1].split().index(spelling)
         of = Launch(
             value("dtype", self.dtype), value("output", self.output), 0, self.reads_c, *self.tile,
-            self.tile_k, self.stages or 12, value("mainloop", self.mainloop), self.consumers,
+            self.tile_k, self.stages if self.stages > 0 else 12, value("mainloop", self.mainloop), self.consumers,
             *self.cluster, value("persistence", self.persistence), 0, self.splits > 1,
             value("scaling", self.scaling), self.promote_every, self.has_bias,
             value("activation", self.activation), self.gated,
-            value("output_scaling", self.output_scaling), self.raster, self.raster_group,
+            value("output_scaling", self.output_scaling), value("groups", self.groups), self.raster,
+            self.raster_group,
             self.swizzle_stride, self.splits, 132)
-        while self.stages == 0 and library().smem_bytes(ctypes.byref(of)) > SMEM_LIMIT:
+        while self.stages <= 0 and library().smem_bytes(ctypes.byref(of)) > SMEM_LIMIT:
             of.stages -= 1
+        of.stages += min(self.stages, 0)
         return of
 
     def header(self):
         launch = self.launch()
         fields = []
-        for name, _ in Launch._fields_[:22]:
+        for name, _ in Launch._fields_[:23]:
             number = getattr(launch, name)
             if name in NAMES:
                 text = f"{NAMES[name][0]}::{NAMES[name][1].split()[number]}"
@@ -186,22 +190,25 @@ class Kernels:
         return self.cubins.get(self._key(config)) is not None
 
     def launcher(self, config, a, b, c, a_scales=None, b_scales=None, bias=None, addend=None,
-                 c_scales=None, alpha=1.0, beta=0.0, a_scale_stride=0, b_scale_stride=0):
-        """A function that enqueues C = ... on the current stream."""
+                 c_scales=None, alpha=1.0, beta=0.0, a_scale_stride=0, b_scale_stride=0, groups=None):
+        """A function that enqueues C = ... on the current stream. b is [groups, n, k] where the numbers
+        `groups` tell whose rows are whose."""
         key = self._key(config)
         launch = config.launch()
         if key not in self.functions:
             self.functions[key] = library().load(self.cubins[key].encode(), ctypes.byref(launch))
             assert self.functions[key], f"{config} cannot be loaded"
         pointer = lambda tensor: None if tensor is None else tensor.data_ptr()
-        params = Params(a.data_ptr(), b.data_ptr(), c.data_ptr(), Strides(0, a.stride(0)),
-                        Strides(0, b.stride(0)), Strides(0, c.stride(0)), a.shape[0], c.shape[1],
-                        a.shape[1], 1, alpha, beta)
+        strides = [Strides(t.stride(0) if t.dim() == 3 else 0, t.stride(-2)) for t in (a, b, c)]
+        params = Params(a.data_ptr(), b.data_ptr(), c.data_ptr(), *strides, a.shape[-2], c.shape[-1],
+                        a.shape[-1], b.shape[0] if b.dim() == 3 else 1, alpha, beta)
+        params.groups = pointer(groups)
         extras = Extras(pointer(a_scales), pointer(b_scales), a_scale_stride, b_scale_stride,
                         pointer(bias), pointer(addend), pointer(c_scales),
                         c_scales.stride(0) if c_scales is not None and c_scales.dim() > 1 else 0)
         params.splits = config.splits
-        kept = [a, b, c, a_scales, b_scales, bias, addend, c_scales, params, extras, launch]
+        kept = [a, b, c, a_scales, b_scales, bias, addend, c_scales, params, extras, launch,
+                groups]
         if config.splits > 1:
             partials = torch.empty(library().partials_bytes(ctypes.byref(launch), ctypes.byref(params)),
                                    dtype=torch.uint8, device="cuda")

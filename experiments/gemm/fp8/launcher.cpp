@@ -14,7 +14,7 @@ namespace {
 struct Launch {
   int dtype, output, layout, reads_c, tile_m, tile_n, tile_k, stages, mainloop, consumers;
   int cluster_m, cluster_n, cluster_k, persistence, k_order, split_k, scaling, promote_every;
-  int has_bias, activation, gated, output_scaling;
+  int has_bias, activation, gated, output_scaling, groups;
   int raster, raster_group, swizzle_stride, splits, workers;
 };
 
@@ -40,7 +40,8 @@ swr::HopperGemmConfig config_of(const Launch& l) {
           .has_bias = l.has_bias != 0,
           .activation = static_cast<swr::Activation>(l.activation),
           .gated = l.gated != 0,
-          .output_scaling = static_cast<swr::Scaling>(l.output_scaling)};
+          .output_scaling = static_cast<swr::Scaling>(l.output_scaling),
+          .groups = static_cast<swr::GemmGroups>(l.groups)};
 }
 
 const swr::LaunchCalls& calls() {

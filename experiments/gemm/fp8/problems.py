@@ -93,11 +93,119 @@ class Problem:
                                         out_dtype=out_dtype, use_fast_accum=fast)
 
 
-def error_over_bound(found, expected, magnitude, k, interval, unit):
-    """Largest error over what the accuracy class allows. Every wgmma of 32 elements drops what lies
-    below 2^-13 of the sum so far from each of its terms, at most 6 2^-13 of the magnitudes in all
-    that was measured; fp32 takes over after `interval` elements (0: never). The output is rounded."""
-    parts = k / 128 * 2**-24
-    allowed = magnitude * (6 * 2**-13 * max(1, min(k, interval or k) / 32) + parts)
-    allowed = allowed + expected.abs() * unit + 1e-30
-    return ((found.double() - expected).abs() / allowed).max().item()
+def spread_counts(case):
+    """Rows of each group: even, drawn as DeepGEMM's tests draw them, half of them in one group, or in
+    three groups alone."""
+    groups, total = case.groups, case.groups * case.rows
+    if case.spread == "even":
+        return [case.rows] * groups
+    if case.spread == "empty":
+        return [{1: total // 4, 3: total // 4, groups - 1: total // 2}.get(i, 0) for i in range(groups)]
+    if case.spread == "skewed":
+        empty = groups // 4
+        others = groups - empty - 1
+        counts = [total // 2] + [(total - total // 2) // others] * others + [0] * empty
+        counts[1] += total - sum(counts)
+        return [counts[i * 5 % groups] for i in range(groups)]
+    shares = 0.7 + 0.6 * torch.rand(groups, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    ends = torch.round(torch.cumsum(shares, 0) / shares.sum() * total).long().tolist()
+    return [end - begin for begin, end in zip([0] + ends, ends)]
+
+
+class Grouped:
+    """Rows of experts. `case` has kind (bf16, row, block), form, groups, rows, n, k, spread."""
+
+    RUN = 128  # Rows of a run of contiguous groups.
+
+    def __init__(self, case, counts=None, seed=0, dtype=torch.float8_e4m3fn):
+        self.case = case
+        counts = counts or spread_counts(case)
+        draw = torch.Generator("cuda").manual_seed(seed)
+        normal = lambda *shape: torch.randn(*shape, generator=draw, device="cuda")
+        items = []  # Of every row of A, or -1.
+        if case.form == "masked":
+            height = max(1, max(counts)) + (-max(counts) % 128 if case.rows >= 64 else 3)
+            items = [group if row < count else -1 for group, count in enumerate(counts) for row in range(height)]
+            numbers = counts
+        elif case.form == "contiguous":
+            for group, count in enumerate(counts):
+                items += [group] * count + [-1] * (-count % self.RUN)
+            items += [-1] * (self.RUN if not items else 0)
+            numbers = items
+        else:
+            items = [group for group, count in enumerate(counts) for _ in range(count)] + [-1] * (
+                0 if sum(counts) else 1)
+            numbers = torch.tensor(counts).cumsum(0).tolist()
+        self.items, self.owned = torch.tensor(items, device="cuda"), sum(counts)
+        self.numbers = torch.tensor(numbers, dtype=torch.int32, device="cuda")
+        matrices = case.groups if case.form == "masked" else 1
+        rows = len(items) // matrices
+        self.a, self.a_scales, self.wide_a = self._operand(normal, matrices, rows, False, dtype)
+        self.b, self.b_scales, self.wide_b = self._operand(normal, case.groups, case.n, True, dtype)
+        if case.form != "masked":
+            self.a = self.a[0]
+            self.a_scales = None if self.a_scales is None else self.a_scales[0]
+        self._expected = None
+
+    def _operand(self, normal, matrices, rows, of_b, dtype):
+        """Values, scales, and what they stand for, as float32 [matrices, rows, k]."""
+        k, kind = self.case.k, self.case.kind
+        drawn = [normal(rows, k) for _ in range(matrices)]
+        if kind == "bf16":
+            values = torch.stack(drawn).bfloat16()
+            return values, None, values.float()
+        pairs = [quantised(x, kind, of_b, dtype) for x in drawn]
+        wide = torch.stack([values.float() * expanded(scale, kind, of_b, rows, k).float()
+                            for values, scale in pairs])
+        return torch.stack([v for v, _ in pairs]), torch.stack([s for _, s in pairs]), wide
+
+    def empty(self, dtype=torch.bfloat16):
+        return torch.full((*self.a.shape[:-1], self.case.n), float("nan"), dtype=dtype, device="cuda")
+
+    def launcher(self, kernels, config, c):
+        strides = {}
+        if self.case.kind == "block":
+            strides = dict(a_scale_stride=self.a_scales.stride(-2), b_scale_stride=self.b_scales.stride(-2))
+        return kernels.launcher(config, self.a, self.b, c, self.a_scales, self.b_scales,
+                                groups=self.numbers, **strides)
+
+    def products(self, dtype=torch.float64):
+        """Of every row of A, and the sums of the magnitudes of their terms; zeros where no group owns it."""
+        rows = self.wide_a.reshape(-1, self.case.k).to(dtype)
+        product = torch.zeros(rows.shape[0], self.case.n, dtype=dtype, device="cuda")
+        magnitude = torch.zeros_like(product)
+        for group in range(self.case.groups):
+            of_group = (self.items == group)[:, None]
+            b = self.wide_b[group].to(dtype)
+            product += torch.where(of_group, rows @ b.t(), 0.0)
+            magnitude += torch.where(of_group, rows.abs() @ b.abs().t(), 0.0)
+        return product, magnitude
+
+    def error(self, c):
+        """Of all owned rows together, relative."""
+        if self._expected is None:
+            found = []
+            for group in range(self.case.groups):
+                rows = self.wide_a.reshape(-1, self.case.k)[self.items == group]
+                found.append(rows @ self.wide_b[group].t())
+            self._expected = torch.cat(found)
+        owned = torch.cat([c.reshape(-1, self.case.n)[self.items == group] for group in range(self.case.groups)])
+        return ((owned.float() - self._expected).norm() / self._expected.norm()).item()
+
+
+# Errors of one rounding to a type, and of the least normal number of e4m3.
+UNITS = {"bf16": 2**-8, "fp16": 2**-11, "fp32": 2**-23}
+
+
+def product_bound(magnitude, k, interval, fp8=True):
+    """What the accuracy class allows. Every wgmma of 32 elements of FP8 drops what lies below 2^-13 of the sum
+    so far from each of its terms, at most 6 2^-13 of the magnitudes in all that was measured; fp32 takes over
+    after `interval` elements (0: never). Sums of 16-bit products keep fp32's bits, one rounding per 16."""
+    if not fp8:
+        return magnitude * (k / 16 + 8) * 2**-23
+    return magnitude * (6 * 2**-13 * max(1, min(k, interval or k) / 32) + k / 128 * 2**-24)
+
+
+def worst_over(found, expected, allowed):
+    """Largest error over what is allowed, as a tensor; NaN where C has one."""
+    return ((found.double() - expected).abs() / (allowed + 1e-30)).max()

@@ -28,6 +28,9 @@ int alignment_bytes(const GemmCall& call, int output_bytes) {
   for (const void* pointer : {p.a, p.b, static_cast<const void*>(p.c)}) {
     alignment.add_pointer(pointer);
   }
+  if (call.extras.addend != nullptr) {
+    alignment.add_pointer(call.extras.addend);
+  }
   const auto add = [&](const MatrixStrides& strides, int items, int rows, int element_bytes) {
     alignment.add_stride(strides.batch, items, element_bytes);
     alignment.add_stride(strides.row, rows, element_bytes);

@@ -64,11 +64,6 @@ struct HopperGemmConfig {
   SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
   SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
   SWR_HD constexpr int output_bytes() const { return swr::output_bytes(output); }
-  /// The kernel reads GemmExtras.
-  SWR_HD constexpr bool takes_extras() const {
-    return scaling != Scaling::none || has_bias || activation != Activation::none || gated ||
-           output == OutputType::fp8;
-  }
   /// Columns of C of a tile, which has tile_n of the product.
   SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
   /// k-blocks that the tensor cores sum; 0: all.
@@ -122,9 +117,13 @@ struct HopperGemmConfig {
             kLineBytes};
   }
 
-  /// Bytes of a row of C that leave at once. Scales of blocks leave less room for staging.
+  /// Bytes of a row of C that leave at once. Stages with scales of blocks may leave less room.
   SWR_HD constexpr int c_line_bytes() const {
-    return scaling == Scaling::block && output != OutputType::fp8 ? 64 : kLineBytes;
+    const bool may_be_short = scaling == Scaling::block && output != OutputType::fp8;
+    const int wanted = consumers * 4 * kLeastSlots * 16 * kLineBytes;
+    return may_be_short && staging_offset() + wanted + bytes_beside_tiles() > kSmemLimitBytes
+               ? 64
+               : kLineBytes;
   }
   /// Columns of C that leave at once: a line of at most 128 bytes. When they do not divide tile_n,
   /// the last panel overlaps the one before.
@@ -152,7 +151,7 @@ struct HopperGemmConfig {
     return max_of(stages * stage_bytes(), sums_bytes);
   }
   SWR_HD constexpr int staging_bytes() const {
-    return consumers * 4 * kStagingSlots * staging_slot_bytes();
+    return consumers * 4 * staging_slots() * staging_slot_bytes();
   }
   SWR_HD constexpr int work_offset() const { return staging_offset() + staging_bytes(); }
   SWR_HD constexpr int barrier_offset() const { return work_offset() + kWorkSlots * kWorkBytes; }
@@ -163,13 +162,13 @@ struct HopperGemmConfig {
   SWR_HD constexpr int arrivals_per_reader() const { return scaling == Scaling::block ? 4 : 1; }
   /// With Scaling::block the scales of the rows of each stage follow.
   SWR_HD constexpr int scale_bytes() const { return scaling == Scaling::block ? tile_m * 4 : 0; }
-  SWR_HD constexpr int scales_offset() const {
-    return ceil_div(vote_offset() + 4 * consumers, 16) * 16;
-  }
   SWR_HD constexpr int groups_offset() const { return vote_offset() + 4 * consumers; }
+  SWR_HD constexpr int groups_end() const {
+    return groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
+  }
+  SWR_HD constexpr int scales_offset() const { return ceil_div(groups_end(), 16) * 16; }
   SWR_HD constexpr int smem_bytes() const {
-    return scale_bytes() > 0 ? scales_offset() + stages * scale_bytes()
-                             : groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
+    return scale_bytes() > 0 ? scales_offset() + stages * scale_bytes() : groups_end();
   }
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
@@ -177,7 +176,8 @@ struct HopperGemmConfig {
   SWR_HD constexpr bool trades_registers() const { return consumers > 1; }
   SWR_HD constexpr int producer_registers() const {
     // Scales of blocks keep the loading thread busy, and sums of two levels need few beside them.
-    const int most_of_few = scaling == Scaling::block || split_k ? 192 : 160;
+    const bool is_few = (scaling == Scaling::block && !is_grouped()) || split_k;
+    const int most_of_few = is_few ? 192 : 160;
     return accumulator_registers() > 192 ? 24 : accumulator_registers() > most_of_few ? 40 : 56;
   }
   SWR_HD constexpr int consumer_registers() const {
@@ -185,8 +185,23 @@ struct HopperGemmConfig {
     return (of_all - producer_registers()) / consumers / 8 * 8;
   }
 
-  /// Slots of a warp's staging area: one is filled while the copy engine reads the other.
-  static constexpr int kStagingSlots = 2;
+  /// Slots of a warp's staging area: one is filled while the copy engine reads the others. What the
+  /// stages leave of shared memory becomes slots where that was measured to pay, and no other CTA
+  /// can use it.
+  SWR_HD constexpr int staging_slots() const {
+    const int fitting = (kSmemLimitBytes - staging_offset() - bytes_beside_tiles()) /
+                        (consumers * 4 * staging_slot_bytes());
+    const bool waits_for_slots = reads_c || scaling == Scaling::block;
+    return waits_for_slots && consumers > 1
+               ? max_of(kLeastSlots, min_of(fitting, m_blocks() * c_panels()))
+               : kLeastSlots;
+  }
+  static constexpr int kLeastSlots = 2;
+  /// Of shared memory, but for stages and staging; at most 16 less are used.
+  SWR_HD constexpr int bytes_beside_tiles() const {
+    return kWorkSlots * (kWorkBytes + 16) + 16 * stages + 4 * consumers +
+           (counts_groups() ? 4 * kMostGroups : 0) + 16 + stages * scale_bytes();
+  }
   SWR_HD constexpr int staging_slot_bytes() const { return 16 * c_line_bytes(); }
   /// Work that the loading thread may be ahead of the consumers.
   static constexpr int kWorkSlots = 4;

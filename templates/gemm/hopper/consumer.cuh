@@ -41,7 +41,7 @@ class GemmConsumer {
         if constexpr (C.promote_every > 0) {
           multiply_in_parts(job);
         } else {
-          multiply(job.steps);
+          multiply(job);
         }
         finish(job);
       }
@@ -60,10 +60,10 @@ class GemmConsumer {
 
   /// sums = A B over the k-blocks of the job. One group of products stays under way while the next
   /// is issued; the stage before is handed back once its group has ended.
-  __device__ __forceinline__ void multiply(int steps) {
+  __device__ __forceinline__ void multiply(const GemmJob& job) {
     take_turn();
     int previous = 0;
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < job.steps; ++step) {
       ptx::mbarrier_wait(smem_.full(stage_.stage), stage_.parity);
       ptx::wgmma_fence();
       issue_products(step > 0);
@@ -71,6 +71,8 @@ class GemmConsumer {
       if (step > 0) {
         ptx::wgmma_wait_group<1>();
         release(previous);
+      } else {
+        request_addends(job);
       }
       previous = stage_.stage;
       stage_.advance();
@@ -87,7 +89,8 @@ class GemmConsumer {
   __device__ __forceinline__ void multiply_in_parts(const GemmJob& job) {
     take_turn();
     clear<C>(sums_);
-    Scales scales(params_, extras_, job.m + first_row() + warp_row() + lane_row(), job.n);
+    const auto& extras = extras_of(job);
+    Scales scales(params_, extras, job.m + first_row() + warp_row() + lane_row(), job.n);
     scales.load_columns(job.first_block);
     int step = 0;
     for (; step + C.promote_steps() <= job.steps; step += C.promote_steps()) {
@@ -126,6 +129,9 @@ class GemmConsumer {
       if constexpr (kTakesTurnsByPart) {
         let_other_go();
       }
+      if (block == 0 && step == 0) {
+        request_addends(job);
+      }
       const bool is_last_block = block + 1 == C.m_blocks();
       if (is_last_block && step + Steps == job.steps) {
         pass_turn();
@@ -144,11 +150,29 @@ class GemmConsumer {
     scales.load_columns(job.first_block + min_of(step + 1, job.steps - 1) * job.direction);
   }
 
+  /// Under the products: what is added to C is then there when they end.
+  __device__ __forceinline__ void request_addends(const GemmJob& job) {
+    if constexpr (kAddsEarly<C>) {
+      const int row = job.m + first_row() + warp_row();
+      if (row < params_.m) {
+        request_first_addends<C>(smem_, params_, extras_, job, row, slot_);
+      }
+#pragma unroll
+      for (int block = 0; block < C.m_blocks(); ++block) {
+        prefetch_addend<C>(params_, extras_, job, row + 64 * block);
+      }
+    }
+  }
+
   /// Hands the stages of a job back unread: none of its rows exists. No product keeps the warps
   /// together here; one that fell behind would miss a whole phase.
   __device__ __forceinline__ void skip(int steps) {
     take_turn();
     for (int step = 0; step < steps; ++step) {
+      for (int part = 0; kTakesTurnsByPart && part < C.m_blocks(); ++part) {
+        await_turn();
+        let_other_go();
+      }
       ptx::mbarrier_wait(smem_.full(stage_.stage), stage_.parity);
       ptx::bar_sync<C.kWarpgroup>(kFirstSkipBarrier + index_);
       release(stage_.stage);
@@ -234,6 +258,9 @@ class GemmConsumer {
 
   /// Says that this consumer has read a stage, to every CTA that loads into it.
   __device__ __forceinline__ void release(int stage) const {
+    if constexpr (C.arrivals_per_reader() > 1) {
+      __syncwarp();  // All lanes have read their scales.
+    }
     const unsigned thread = threadIdx.x % (C.kWarpgroup / C.arrivals_per_reader());
     if constexpr (C.ctas_per_stage() > 1) {
       if (thread < C.ctas_per_stage()) {
@@ -241,6 +268,15 @@ class GemmConsumer {
       }
     } else if (thread == 0) {
       ptx::mbarrier_arrive(smem_.empty(stage));
+    }
+  }
+
+  /// As they are of the job's item.
+  __device__ __forceinline__ decltype(auto) extras_of(const GemmJob& job) const {
+    if constexpr (C.is_grouped()) {
+      return item_extras<C>(extras_, params_, job.item(), job.batch);
+    } else {
+      return (extras_);
     }
   }
 
@@ -253,12 +289,7 @@ class GemmConsumer {
         return;
       }
     }
-    if constexpr (C.is_grouped()) {
-      scale_sums<C>(sums_, params_, item_extras<C>(extras_, params_, job.item(), job.batch), job,
-                    first_row());
-    } else {
-      scale_sums<C>(sums_, params_, extras_, job, first_row());
-    }
+    scale_sums<C>(sums_, params_, extras_of(job), job, first_row());
     store_sums<C>(sums_, smem_, params_, extras_, c_map_, job, first_row(), slot_);
   }
 

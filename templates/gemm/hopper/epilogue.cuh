@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // From sums to C. Each warp writes its own 16 rows, panel by panel, to its staging slots and hands
 // them to the copy engine, which leaves out what lies past the end of C. Nobody waits for the
-// copies but the next use of a slot, so the next tile's products run meanwhile.
+// copies but the next use of a slot, so the next tile's products run meanwhile. What is added to C
+// comes through the same slots: the first panels under the products.
 #pragma once
 
 #include "common/hopper_ptx.cuh"
@@ -14,7 +15,7 @@
 
 namespace swr::hopper {
 
-/// From sums to elements of C, in place. All of C's old elements are read before any is written.
+/// From sums to elements of C but for what is added to them, in place.
 template <HopperGemmConfig C>
 __device__ __forceinline__ void scale_sums(GemmSums<C>& sums, const GemmParams& params,
                                            const GemmExtras& extras, const GemmJob& job,
@@ -25,24 +26,8 @@ __device__ __forceinline__ void scale_sums(GemmSums<C>& sums, const GemmParams& 
     if (!writes_rows<C>(tile_row)) {
       continue;
     }
-    const int row = job.m + tile_row + lane_row();
-    if constexpr (C.takes_extras()) {
-      finish_rows<C, C.tile_n>(sums[block], params, extras, job.batch, row, job.n, lane_column());
-    } else {
-#pragma unroll
-      for (int i = 0; i < C.tile_n / 2; ++i) {
-        sums[block][i] *= params.alpha;
-        if constexpr (C.reads_c) {
-          const int element_row = row + i % 4 / 2 * 8;
-          const int column = job.n + i / 4 * 8 + lane_column() + i % 2;
-          if (params.beta != 0.0F && element_row < params.m && column < params.n) {
-            const long long index =
-                job.batch * params.c_strides.batch + element_row * params.c_strides.row + column;
-            sums[block][i] += params.beta * load_output<C.output>(params.c, index);
-          }
-        }
-      }
-    }
+    finish_rows<C, C.tile_n>(sums[block], params, extras, job.batch, job.m + tile_row + lane_row(),
+                             job.n, lane_column());
   }
 }
 
@@ -92,23 +77,115 @@ __device__ __forceinline__ void stage_panel(unsigned slot, const float (&sums)[C
   }
 }
 
+/// Calls `use(staged, row, column)` for this lane's 16-byte pieces of a panel, whose first of C are
+/// `row` and `column`, as far as they lie before row `row_end`: `staged` is the piece's place in
+/// the staging slot.
+template <HopperGemmConfig C, typename Use>
+__device__ __forceinline__ void for_each_piece(unsigned staging, int row, int row_end, int column,
+                                               int column_end, const Use& use) {
+  constexpr int kChunks = C.c_box().swizzle_bytes / 16;
+  constexpr int kChunkColumns = 16 / C.output_bytes();
+  // Rolled: the sums leave few registers.
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x % 32); i < 16 * kChunks; i += 32) {
+    const int element_row = row + i / kChunks;
+    const int element_column = column + i % kChunks * kChunkColumns;
+    if (element_row < row_end && element_column < column_end) {
+      use(staged_chunk<C>(staging, i / kChunks, i % kChunks), element_row, element_column);
+    }
+  }
+}
+
 /// Copies those rows of a staged panel that lie before the job's end to C, by one warp. Its columns
 /// start at `column`, its rows at `row`.
 template <HopperGemmConfig C>
 __device__ __forceinline__ void store_rows(unsigned staging, const GemmParams& params,
                                            const GemmJob& job, int row, int column) {
-  constexpr int kChunks = C.c_box().swizzle_bytes / 16;
-  constexpr int kChunkColumns = 16 / C.output_bytes();
-  // Rolled: the sums of the panels to come leave few registers.
-#pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x % 32); i < 16 * kChunks; i += 32) {
-    const int element_row = row + i / kChunks;
-    const int element_column = column + i % kChunks * kChunkColumns;
-    if (element_row < job.row_end() && element_column < params.n) {
-      const long long index =
-          job.batch * params.c_strides.batch + element_row * params.c_strides.row + element_column;
-      *reinterpret_cast<uint4*>(static_cast<char*>(params.c) + index * C.output_bytes()) =
-          ptx::ld_shared_v4_b32(staged_chunk<C>(staging, i / kChunks, i % kChunks));
+  for_each_piece<C>(
+      staging, row, job.row_end(), column, params.n,
+      [&](unsigned staged, int element_row, int element_column) {
+        const long long index = job.batch * params.c_strides.batch +
+                                element_row * params.c_strides.row + element_column;
+        *reinterpret_cast<uint4*>(static_cast<char*>(params.c) + index * C.output_bytes()) =
+            ptx::ld_shared_v4_b32(staged);
+      });
+}
+
+/// Starts loading what is added to a panel to its staging slot, by one warp, and counts as one
+/// group of copies.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void request_addend(unsigned staging, const GemmParams& params,
+                                               const GemmExtras& extras, const GemmJob& job,
+                                               int row, int column) {
+  if (params.beta != 0.0F) {
+    for_each_piece<C>(
+        staging, row, params.m, column, params.n,
+        [&](unsigned staged, int element_row, int element_column) {
+          ptx::cp_async<16>(
+              staged, addend_line<C>(params, extras, job.batch, element_row, element_column), 16);
+        });
+  }
+  ptx::cp_async_commit_group();
+}
+
+/// The same of a block's first panels, to all slots. All copies from them have to end before.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void request_first_addends(GemmMemory<C> smem, const GemmParams& params,
+                                                      const GemmExtras& extras, const GemmJob& job,
+                                                      int row, int slot) {
+  const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
+  ptx::cp_async_bulk_wait_group_read<0>();
+  __syncwarp();
+#pragma unroll
+  for (int panel = 0; panel < min_of(C.staging_slots(), C.c_panels()); ++panel) {
+    request_addend<C>(smem.staging(warp, (slot + panel) % C.staging_slots()), params, extras, job,
+                      row, job.n + C.c_panel_column(panel));
+  }
+}
+
+/// The first addends are requested under the products, where it is known that this warp will write.
+template <HopperGemmConfig C>
+inline constexpr bool kAddsEarly = C.reads_c && !C.split_k && C.cluster_k == 1;
+
+/// Has L2 fetch what is added to a warp's rows, from `row` on.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void prefetch_addend(const GemmParams& params, const GemmExtras& extras,
+                                                const GemmJob& job, int row) {
+  constexpr int kLineColumns = 128 / C.output_bytes();
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int line = 0; line < ceil_div(C.c_columns(), 2 * kLineColumns); ++line) {
+    const int column = (2 * line + lane / 16) * kLineColumns;
+    const char* const from =
+        addend_line<C>(params, extras, job.batch, row + lane % 16, job.n + column);
+    if (from != nullptr && column < C.c_columns() && job.n + column < params.n) {
+      ptx::prefetch_global_l2(from);
+    }
+  }
+}
+
+/// Adds what a staging slot holds to columns [First, ...) of a panel, which begins at `Column`.
+template <HopperGemmConfig C, int Column, int First>
+__device__ __forceinline__ void add_staged(unsigned slot, float (&sums)[C.tile_n / 2], float beta) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int group = (First - Column) / 16; group < C.c_panel_columns() / 16; ++group) {
+    float* const s = &sums[Column / 2 + 8 * group];
+    unsigned packed[4];
+    if constexpr (C.output != OutputType::fp32) {
+      ptx::ldmatrix_x4(packed, staged_chunk<C>(slot, lane % 16, 2 * group + lane / 16));
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      float added = 0.0F;
+      if constexpr (C.output == OutputType::fp32) {
+        const int column = 16 * group + i / 4 * 8 + lane_column() + i % 2;
+        added = __uint_as_float(ptx::ld_shared_b32(
+            staged_chunk<C>(slot, lane_row() + i / 2 % 2 * 8, column / 4) + column % 4 * 4));
+      } else {
+        added = load_output<C.output>(&packed[i / 2], i % 2);
+      }
+      s[i] = fmaf(beta, added, s[i]);
     }
   }
 }
@@ -116,7 +193,7 @@ __device__ __forceinline__ void store_rows(unsigned staging, const GemmParams& p
 /// Stages and stores panels Panel, Panel + 1, ... of one block whose first row, of this warp, is
 /// `row`. `slot` is the staging slot used longest ago.
 template <HopperGemmConfig C, int Panel = 0>
-__device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], GemmMemory<C> smem,
+__device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMemory<C> smem,
                                              const GemmParams& params, const GemmExtras& extras,
                                              const TensorMap& c_map, const GemmJob& job, int row,
                                              int& slot) {
@@ -124,7 +201,25 @@ __device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], 
     constexpr int kColumn = C.c_panel_column(Panel);
     const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
     const unsigned staging = smem.staging(warp, slot);
-    ptx::cp_async_bulk_wait_group_read<C.kStagingSlots - 1>();
+    if constexpr (C.reads_c) {
+      // The slot of the panel before takes the one that all slots are ahead.
+      constexpr int kNext = Panel + C.staging_slots() - 1;
+      if constexpr (Panel > 0 && kNext < C.c_panels()) {
+        ptx::cp_async_bulk_wait_group_read<0>();
+        __syncwarp();
+        request_addend<C>(smem.staging(warp, (slot + kNext - Panel) % C.staging_slots()), params,
+                          extras, job, row, job.n + C.c_panel_column(kNext));
+      }
+      ptx::cp_async_wait_group<min_of(C.staging_slots(), C.c_panels() - Panel) - 1>();
+      __syncwarp();
+      if (params.beta != 0.0F) {
+        // Columns that the panel before has, too, have been added to, and may have been written.
+        constexpr int kDone = Panel == 0 ? 0 : C.c_panel_column(Panel - 1) + C.c_panel_columns();
+        add_staged<C, kColumn, max_of(kColumn, kDone)>(staging, sums, params.beta);
+      }
+    } else {
+      ptx::cp_async_bulk_wait_group_read<C.staging_slots() - 1>();
+    }
     __syncwarp();
     if constexpr (C.output == OutputType::fp8) {
       float scale[2];
@@ -147,14 +242,14 @@ __device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], 
       }
       ptx::cp_async_bulk_commit_group();  // Groups count the uses of slots, also without a copy.
     }
-    slot = (slot + 1) % C.kStagingSlots;
+    slot = (slot + 1) % C.staging_slots();
     store_panels<C, Panel + 1>(sums, smem, params, extras, c_map, job, row, slot);
   }
 }
 
 /// Starts the stores of all of a consumer's sums.
 template <HopperGemmConfig C>
-__device__ __forceinline__ void store_sums(const GemmSums<C>& sums, GemmMemory<C> smem,
+__device__ __forceinline__ void store_sums(GemmSums<C>& sums, GemmMemory<C> smem,
                                            const GemmParams& params, const GemmExtras& extras,
                                            const TensorMap& c_map, const GemmJob& job,
                                            int first_row, int& slot) {
@@ -163,6 +258,11 @@ __device__ __forceinline__ void store_sums(const GemmSums<C>& sums, GemmMemory<C
     const int tile_row = first_row + 64 * block + warp_row();
     const int row = job.m + tile_row;
     if (row < (C.is_grouped() ? job.row_end() : params.m) && writes_rows<C>(tile_row)) {
+      if constexpr (C.reads_c) {
+        if (block > 0 || !kAddsEarly<C>) {
+          request_first_addends<C>(smem, params, extras, job, row, slot);
+        }
+      }
       store_panels<C>(sums[block], smem, params, extras, c_map, job, row, slot);
     }
   }

@@ -22,7 +22,7 @@ struct GemmMemory {
   __device__ __forceinline__ unsigned sums() const { return base; }
   /// Slot `slot` of computing warp `warp`.
   __device__ __forceinline__ unsigned staging(int warp, int slot) const {
-    return base + C.staging_offset() + (warp * C.kStagingSlots + slot) * C.staging_slot_bytes();
+    return base + C.staging_offset() + (warp * C.staging_slots() + slot) * C.staging_slot_bytes();
   }
   __device__ __forceinline__ unsigned work(int slot) const {
     return base + C.work_offset() + slot * C.kWorkBytes;

@@ -57,11 +57,7 @@ class GemmProducer {
     GemmJob job{slab.count, tile.m * C.tile_m, tile.n * C.c_columns(),
                 work.batch, work.split,        cluster_tile * C.ctas_per_cluster() + rank()};
     const bool backward = schedule.walks_backward(iteration);
-    if constexpr (C.scaling == Scaling::block) {
-      job.first_block = k_block_at(0, slab, backward);
-      job.direction = backward ? -1 : 1;
-    }
-    push(job);
+    push(job, slab, backward);
     if (iteration == 0) {
       await_inputs();
     }
@@ -83,11 +79,15 @@ class GemmProducer {
       }
       const GemmTile tile = schedule.cta_tile_of(work.tile, rank());
       const KSlab slab{0, schedule.k_blocks()};
-      const GemmJob job{slab.count,        work.rows.first + tile.m * C.tile_m,
-                        tile.n * C.tile_n, work.rows.matrix,
-                        work.item,         work.rows.end};
-      push(job);
-      load_steps(job, work.item, slab, schedule.walks_backward(iteration++));
+      GemmJob job{slab.count,
+                  work.rows.first + tile.m * C.tile_m,
+                  tile.n * C.c_columns(),
+                  work.rows.matrix,
+                  work.item,
+                  work.rows.end};
+      const bool backward = schedule.walks_backward(iteration++);
+      push(job, slab, backward);
+      load_steps(job, work.item, slab, backward);
     }
     push({});
   }
@@ -110,7 +110,11 @@ class GemmProducer {
     ptx::griddepcontrol_launch_dependents();
   }
 
-  __device__ __forceinline__ void push(const GemmJob& job) {
+  __device__ __forceinline__ void push(GemmJob job, KSlab slab = {}, bool backward = false) {
+    if constexpr (C.scaling == Scaling::block) {
+      job.first_block = k_block_at(0, slab, backward);
+      job.direction = backward ? -1 : 1;
+    }
     ptx::mbarrier_wait(smem_.work_empty(job_.stage), job_.parity ^ 1U);
     store_job(smem_.work(job_.stage), job);
     ptx::mbarrier_arrive(smem_.work_full(job_.stage));
@@ -122,14 +126,14 @@ class GemmProducer {
     const unsigned full = smem_.full(stage_.stage);
     ptx::mbarrier_wait(empty, stage_.parity ^ 1U);
     if constexpr (C.scaling == Scaling::block) {
-      load_scales(full, job.m, k / kScaleBlock);
+      load_scales(full, job, k / kScaleBlock);
     } else {
       ptx::mbarrier_arrive_expect_tx(full, stage_bytes_);
     }
     load_operand<C.a_along_k(), C.tile_m, C.cluster_n>(a_map_, smem_.a(stage_.stage), full, job.m,
                                                        k, job.batch);
     if constexpr (C.gated) {
-      load_halves(smem_.b(stage_.stage), full, job, k);
+      load_halves(smem_.b(stage_.stage), full, job.n, k, b_item);
     } else {
       load_operand<C.b_along_k(), C.tile_n, C.cluster_m>(b_map_, smem_.b(stage_.stage), full, job.n,
                                                          k, b_item);
@@ -139,11 +143,15 @@ class GemmProducer {
 
   /// Announces a stage and loads the scales of its rows of A: whole 16 bytes, which rows of scales
   /// are padded to.
-  __device__ __forceinline__ void load_scales(unsigned full, int row, int k_block) const {
-    const int rows = min_of(C.tile_m, max_of(0, ceil_div(params_.m - row, 4) * 4));
+  __device__ __forceinline__ void load_scales(unsigned full, const GemmJob& job,
+                                              int k_block) const {
+    const int rows = min_of(C.tile_m, max_of(0, ceil_div(params_.m - job.m, 4) * 4));
     ptx::mbarrier_arrive_expect_tx(full, stage_bytes_ + 4 * rows);
     if (rows > 0) {
-      const long long offset = static_cast<long long>(k_block) * extras_.a_scale_stride + row;
+      long long offset = static_cast<long long>(k_block) * extras_.a_scale_stride + job.m;
+      if constexpr (C.is_grouped()) {
+        offset += block_scales_before(params_, extras_, max_of(0, job.batch));
+      }
       ptx::cp_async_bulk_global_to_shared(smem_.scales(stage_.stage), extras_.a_scales + offset,
                                           4 * rows, full);
     }
@@ -170,8 +178,8 @@ class GemmProducer {
 
   /// Loads this CTA's share of a gated B: rows of the gate, then as many of `up`, which the map
   /// takes for another item of the batch. Of two CTAs that share the tile each loads one.
-  __device__ __forceinline__ void load_halves(unsigned tile, unsigned full, const GemmJob& job,
-                                              int k) const {
+  __device__ __forceinline__ void load_halves(unsigned tile, unsigned full, int row, int k,
+                                              int item) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (C.cluster_m > 1 && half != rank()) {
@@ -181,7 +189,7 @@ class GemmProducer {
       for (int panel = 0; panel < ceil_div(C.tile_k, C.panel_columns()); ++panel) {
         const int line = panel * C.tile_n + half * (C.tile_n / 2);
         copy_box<C.cluster_m>(tile + line * C.kLineBytes, b_map_,
-                              {k + panel * C.panel_columns(), job.n, job.batch < 0 ? -1 : half},
+                              {k + panel * C.panel_columns(), row, item < 0 ? -1 : 2 * item + half},
                               full);
       }
     }

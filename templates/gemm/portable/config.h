@@ -46,11 +46,6 @@ struct PortableGemmConfig {
   SWR_HD constexpr int element_bytes() const { return swr::element_bytes(dtype); }
   /// Elements of k that one mma multiplies.
   SWR_HD constexpr int product_depth() const { return 32 / element_bytes(); }
-  /// The kernel reads GemmExtras.
-  SWR_HD constexpr bool takes_extras() const {
-    return scaling != Scaling::none || has_bias || activation != Activation::none || gated ||
-           output == OutputType::fp8;
-  }
   /// Columns of C of a tile, and of a warp, which have twice as many of a gated product.
   SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
   SWR_HD constexpr int warp_c_columns() const { return c_columns() / warps_n; }

@@ -51,9 +51,8 @@ __device__ inline void store_fp8_pair(void* c, long long index, float low, float
 /// C from sums up to row `row_end`, with all that GemmExtras says; `row` and `column` are the
 /// warp's first of C.
 template <PortableGemmConfig C>
-__device__ inline void write_finished(Sums<C>& sums, const GemmParams& params,
-                                      const GemmExtras& extras, int batch, int row, int row_end,
-                                      int column) {
+__device__ inline void write_sums(Sums<C>& sums, const GemmParams& params, const GemmExtras& extras,
+                                  int batch, int row, int row_end, int column) {
   const int lane_column = static_cast<int>(threadIdx.x % 4 * 2);
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
@@ -81,43 +80,6 @@ __device__ inline void write_finished(Sums<C>& sums, const GemmParams& params,
         store_fp8_pair(params.c, index, pair_values[0], pair_values[1], count);
       } else {
         store_pair<C>(params.c, index, pair_values, count);
-      }
-    }
-  }
-}
-
-/// C = alpha * sums + beta * C up to row `row_end`; `row` and `column` are the warp's first.
-template <PortableGemmConfig C>
-__device__ inline void write_sums(const Sums<C>& sums, const GemmParams& params, int batch, int row,
-                                  int row_end, int column) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-#pragma unroll
-  for (int m = 0; m < C.m_blocks(); ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int element_row = row + 16 * m + 8 * half + lane / 4;
-      if (element_row >= row_end) {
-        continue;
-      }
-      const long long line = batch * params.c_strides.batch + element_row * params.c_strides.row;
-#pragma unroll
-      for (int n = 0; n < C.n_blocks(); ++n) {
-        const int first = column + 8 * n + lane % 4 * 2;
-        const int count = min_of(2, params.n - first);
-        if (count <= 0) {
-          continue;
-        }
-        float values[2] = {params.alpha * sums[m][n][2 * half],
-                           params.alpha * sums[m][n][2 * half + 1]};
-        if constexpr (C.reads_c) {
-          if (params.beta != 0.0F) {
-            values[0] += params.beta * load_output<C.output>(params.c, line + first);
-            if (count == 2) {
-              values[1] += params.beta * load_output<C.output>(params.c, line + first + 1);
-            }
-          }
-        }
-        store_pair<C>(params.c, line + first, values, count);
       }
     }
   }

@@ -131,12 +131,7 @@ __device__ inline void compute(const GemmParams& params, const GemmExtras& extra
       return;
     }
   }
-  if constexpr (C.takes_extras()) {
-    write_finished<C>(sums, params, extras, work.rows.matrix, row + warp_row, work.rows.end,
-                      c_column);
-  } else {
-    write_sums<C>(sums, params, work.rows.matrix, row + warp_row, work.rows.end, c_column);
-  }
+  write_sums<C>(sums, params, extras, work.rows.matrix, row + warp_row, work.rows.end, c_column);
 }
 
 template <PortableGemmConfig C>

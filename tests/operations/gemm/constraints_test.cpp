@@ -217,6 +217,16 @@ TEST(GemmProblem, NamesWhatNoKernelServes) {
   EXPECT_THAT(message([](GemmProblem& p) { p.alignment_bytes = 2; }), HasSubstr("4 bytes"));
   EXPECT_THAT(message([](GemmProblem& p) { p.scaling = Scaling::block; }), HasSubstr("two_level"));
   EXPECT_THAT(message([](GemmProblem& p) { p.batch = 2; }), HasSubstr("batch 1"));
+  const auto in_groups = [&](GemmGroups groups) {
+    return message([&](GemmProblem& p) {
+      p = fp8(Scaling::block, Accuracy::two_level);
+      p.batch = 2;
+      p.groups = groups;
+    });
+  };
+  EXPECT_EQ(in_groups(GemmGroups::contiguous), "");
+  EXPECT_EQ(in_groups(GemmGroups::masked), "");
+  EXPECT_THAT(in_groups(GemmGroups::offsets), HasSubstr("contiguous or masked"));
   EXPECT_THAT(message([](GemmProblem& p) { p.output = OutputType::fp8; }),
               HasSubstr("output_scaling"));
   EXPECT_THAT(message([](GemmProblem& p) {
