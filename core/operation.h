@@ -136,7 +136,7 @@ class Operation {
   virtual bool multiplies_matrices() const { return false; }
   /// Exponentials of one launch; 0 where there are none to speak of.
   virtual double exponential_count(const Problem& /*problem*/) const { return 0.0; }
-  /// Defaults to the operation's name and what is not as usual, e.g. "softmax rows4096 columns512
+  /// Defaults to the operation's name and what is not as usual, e.g. "scan rows4096 columns512
   /// fp16".
   virtual std::string text(const Problem& problem) const;
   /// A file name for the problem, without extension. Defaults to the same, with underscores.

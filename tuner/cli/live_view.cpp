@@ -149,7 +149,7 @@ LiveView::LiveView(const fs::path& watched, int port)
 
 LiveView::~LiveView() = default;
 
-WatchedRun::WatchedRun(const Session& asked) : session_(asked) {
+WatchedRun::WatchedRun(const TuneSession& asked) : session_(asked) {
   if (!asked.options.watch) {
     return;
   }

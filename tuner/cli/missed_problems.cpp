@@ -16,9 +16,9 @@ namespace {
 /// Says of a problem whether it was tuned, in vain or not, as this session would tune it.
 class Answered {
  public:
-  Answered(const Session& session, GpuChoice gpu)
+  Answered(const TuneSession& session, GpuChoice gpu)
       : gpu_(std::move(gpu)),
-        setting_{.l2_state = session.options.l2_state,
+        setting_{.l2_state = session.common.l2_state,
                  .overlay_digest = overlay_digest(generator_options(session))} {
     if (std::filesystem::exists(database_path(session))) {
       store_.emplace(database_path(session), Store::Mode::read_only);
@@ -40,12 +40,12 @@ class Answered {
 
 }  // namespace
 
-GpuChoice first_gpu(const Session& session) {
-  const Options& options = session.options;
+GpuChoice first_gpu(const TuneSession& session) {
+  const TuneArguments& options = session.options;
   return options.gpus.empty() ? choose_gpu(options.gpu) : choose_gpus(options.gpus).front();
 }
 
-std::vector<Problem> missed_problems(const Session& session) {
+std::vector<Problem> missed_problems(const TuneSession& session) {
   std::vector<Problem> missed =
       read_missed_questions(missed_questions_path(database_path(session)));
   if (!missed.empty()) {
@@ -55,7 +55,7 @@ std::vector<Problem> missed_problems(const Session& session) {
   return missed;
 }
 
-void forget_answered(const Session& session, const GpuChoice& gpu) {
+void forget_answered(const TuneSession& session, const GpuChoice& gpu) {
   const Answered is_answered(session, gpu);
   forget_missed_questions(missed_questions_path(database_path(session)),
                           [&](const Problem& problem) { return is_answered(problem); });

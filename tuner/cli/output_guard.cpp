@@ -68,8 +68,7 @@ bool is_within(const fs::path& path, const fs::path& directory) {
 /// Empty where a command has no default database and needs none.
 fs::path database_of(const Session& session) {
   try {
-    return session.options.command == Command::merge ? *session.options.out
-                                                     : database_path(session);
+    return database_path(session);
   } catch (const Error&) {
     return {};
   }
@@ -86,28 +85,14 @@ void add_database(std::vector<Kept>& kept, const fs::path& path, const std::stri
   }
 }
 
-/// The files that the command line names for reading.
-std::vector<fs::path> inputs_of(const Options& options) {
-  std::vector<fs::path> inputs{options.gpu, options.export_gpu};
-  for (const auto& one :
-       {options.work, options.keep, options.plan.shapes, options.plan.model, options.against}) {
-    inputs.push_back(one.value_or(fs::path()));
-  }
-  for (const auto* files : {&options.imports, &options.tune_replay, &options.replay}) {
-    inputs.insert(inputs.end(), files->begin(), files->end());
-  }
-  // "auto" names a GPU even where an output has that name.
-  std::erase_if(inputs, [](const fs::path& path) {
-    std::error_code failure;
-    return path.empty() || !fs::exists(path, failure);
-  });
-  return inputs;
-}
-
 std::vector<Kept> kept_files(const Session& session) {
   std::vector<Kept> kept;
   add_database(kept, database_of(session), "the database of this command");
-  for (const fs::path& input : inputs_of(session.options)) {
+  std::error_code failure;
+  for (const fs::path& input : session.common.inputs) {
+    if (!fs::exists(input, failure)) {
+      continue;  // Such as a GPU's name.
+    }
     if (is_sqlite_database(input)) {
       add_database(kept, input, "a database that this command reads");
     } else {
@@ -119,36 +104,16 @@ std::vector<Kept> kept_files(const Session& session) {
 
 std::vector<Kept> kept_directories(const Session& session) {
   std::vector<Kept> kept;
-  const Options& options = session.options;
-  if (options.templates) {
-    kept.push_back({*options.templates, "among the templates of this command"});
-  } else if (session.environment.templates) {
-    kept.push_back({*session.environment.templates, "among the templates of this command"});
+  const CommonOptions& options = session.common;
+  if (options.templates || session.environment.templates) {
+    kept.push_back(
+        {options.templates ? *options.templates : fs::path(*session.environment.templates),
+         "among the templates of this command"});
   }
-  if (options.queue) {
-    kept.push_back({*options.queue / "queue", "part of the queue of this command"});
+  for (const fs::path& queue : options.queues) {
+    kept.push_back({queue / "queue", "part of the queue of this command"});
   }
   return kept;
-}
-
-/// The files that a command line names for writing text.
-std::vector<fs::path> outputs_of(const Options& options) {
-  std::vector<fs::path> outputs;
-  for (const auto& one : {options.csv, options.events, options.sweep}) {
-    outputs.push_back(one.value_or(fs::path()));
-  }
-  switch (options.command) {
-    case Command::emit:
-    case Command::plan:
-    case Command::report:
-    case Command::calibrate:
-      outputs.push_back(options.out.value_or(fs::path()));
-      break;
-    default:  // Directories, whose files are checked when their names are known.
-      break;
-  }
-  std::erase_if(outputs, [](const fs::path& path) { return path.empty() || is_special(path); });
-  return outputs;
 }
 
 void require_distinct(const std::vector<fs::path>& outputs) {
@@ -228,21 +193,17 @@ void require_replaceable_directory(const Session& session, const fs::path& direc
 }
 
 void check_outputs(const Session& session) {
-  const Options& options = session.options;
-  if (options.command == Command::help || options.command == Command::measure_worker ||
-      options.command == Command::compile_worker) {
-    return;
-  }
   if (const fs::path database = database_of(session); !database.empty()) {
     require_database_name(database);
   }
-  const std::vector<fs::path> outputs = outputs_of(options);
+  std::vector<fs::path> outputs = session.common.outputs;
+  std::erase_if(outputs, is_special);
   for (const fs::path& output : outputs) {
     require_replaceable(session, output);
   }
   require_distinct(outputs);
-  if (options.command == Command::export_results) {
-    require_replaceable_directory(session, *options.out);
+  for (const fs::path& folder : session.common.replaced_folders) {
+    require_replaceable_directory(session, folder);
   }
 }
 

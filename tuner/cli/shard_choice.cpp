@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/shard_choice.h"
 
-#include <swr/error.h>
+#include "core/reject.h"
 
 #include <charconv>
 #include <optional>
@@ -10,8 +10,8 @@
 namespace swr::cli {
 namespace {
 
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message + "; say --shard I/N");
+[[noreturn]] void reject_launcher(const std::string& message) {
+  reject(message + "; say --shard I/N");
 }
 
 /// A launcher's variables as numbers.
@@ -24,13 +24,13 @@ class Variables {
   int number(const char* name) const {
     const auto found = launcher_.find(name);
     if (found == launcher_.end()) {
-      reject(std::string(name) + " is not set, but others of its launcher are");
+      reject_launcher(std::string(name) + " is not set, but others of its launcher are");
     }
     const std::string& text = found->second;
     int value = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size() || value < 0) {
-      reject(std::string(name) + " is '" + text + "', not a whole number");
+      reject_launcher(std::string(name) + " is '" + text + "', not a whole number");
     }
     return value;
   }
@@ -42,9 +42,9 @@ class Variables {
 
   static ShardChoice checked(ShardChoice choice) {
     if (choice.shard.index >= choice.shard.count) {
-      reject(choice.source + " says number " + std::to_string(choice.shard.index) + " of " +
-             std::to_string(choice.shard.count) +
-             " counted from 0; a job array without gaps, such as 0-7, would do");
+      reject_launcher(choice.source + " says number " + std::to_string(choice.shard.index) +
+                      " of " + std::to_string(choice.shard.count) +
+                      " counted from 0; a job array without gaps, such as 0-7, would do");
     }
     return choice;
   }
@@ -64,7 +64,7 @@ std::optional<ShardChoice> array_element(const Variables& variables) {
       variables.has("SLURM_ARRAY_TASK_STEP") ? variables.number("SLURM_ARRAY_TASK_STEP") : 1;
   const int id = variables.number("SLURM_ARRAY_TASK_ID");
   if (step == 0 || id < first || (id - first) % step != 0) {
-    reject("SLURM_ARRAY_TASK_ID, _MIN and _STEP contradict each other");
+    reject_launcher("SLURM_ARRAY_TASK_ID, _MIN and _STEP contradict each other");
   }
   return Variables::checked(
       {{(id - first) / step, variables.number("SLURM_ARRAY_TASK_COUNT")}, "SLURM_ARRAY_TASK_ID"});
@@ -115,19 +115,19 @@ ShardChoice choose_shard(const std::string& asked, const Environment& environmen
     return element ? *element : *within;
   }
   if (asked == "auto") {
-    reject("--shard auto finds no variables of Slurm, Open MPI or PMI");
+    reject_launcher("--shard auto finds no variables of Slurm, Open MPI or PMI");
   }
   return {};
 }
 
-Session as_worker(const Session& session, const ShardChoice& choice, std::size_t share,
-                  std::size_t work) {
-  Session worker = session;
+TuneSession as_worker(const TuneSession& session, const ShardChoice& choice, std::size_t share,
+                      std::size_t work) {
+  TuneSession worker = session;
   const auto& queue = session.options.queue;
   const bool is_one_of_several = queue || !choice.shard.is_everything();
-  const bool stores = session.options.database || session.options.tune_replay.empty();
-  if (session.options.database || (stores && is_one_of_several)) {
-    worker.options.database = worker_database(database_path(session), choice, queue.has_value());
+  const bool stores = session.common.database || session.options.replay.empty();
+  if (session.common.database || (stores && is_one_of_several)) {
+    worker.common.database = worker_database(database_path(session), choice, queue.has_value());
   }
   if (is_one_of_several) {
     // In one piece: other workers may write to the same terminal.
@@ -135,7 +135,7 @@ Session as_worker(const Session& session, const ShardChoice& choice, std::size_t
                        (queue ? "queue " + queue->string()
                               : "shard " + to_string(choice.shard) + " (" + choice.source + ")") +
                        ": " + std::to_string(share) + " of " + std::to_string(work) + " problems" +
-                       (stores ? ", database " + worker.options.database->string() : "") + "\n"
+                       (stores ? ", database " + worker.common.database->string() : "") + "\n"
                 << std::flush;
   }
   return worker;

@@ -2,7 +2,7 @@
 // From --shard, or from the variables of a launcher, to a part of the work.
 #pragma once
 
-#include "tuner/cli/commands.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/distribute/shard.h"
 #include "tuner/distribute/work_queue.h"
 
@@ -28,7 +28,7 @@ ShardChoice choose_shard(const std::string& asked, const Environment& environmen
 /// The session with the worker's own database, after a line on what its share is. With a queue and
 /// no launcher, the database carries the worker's name. A replay stores only where it was told to.
 /// `work` counts all pieces, `share` the worker's.
-Session as_worker(const Session& session, const ShardChoice& choice, std::size_t share,
-                  std::size_t work);
+TuneSession as_worker(const TuneSession& session, const ShardChoice& choice, std::size_t share,
+                      std::size_t work);
 
 }  // namespace swr::cli

@@ -8,7 +8,7 @@
 
 namespace swr::cli {
 
-std::vector<std::size_t> places_of(const Session& session, const ShardChoice& worker,
+std::vector<std::size_t> places_of(const TuneSession& session, const ShardChoice& worker,
                                    const std::vector<std::string>& identities) {
   if (!session.options.queue) {
     return share_of(identities, worker.shard);
@@ -18,7 +18,7 @@ std::vector<std::size_t> places_of(const Session& session, const ShardChoice& wo
   return all;
 }
 
-WorkSource::WorkSource(const Session& session, const ShardChoice& worker,
+WorkSource::WorkSource(const TuneSession& session, const ShardChoice& worker,
                        const std::vector<std::string>& identities, std::vector<std::size_t> places)
     : session_(session), places_(std::move(places)) {
   if (session.options.queue) {

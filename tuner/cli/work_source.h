@@ -3,8 +3,8 @@
 // others.
 #pragma once
 
-#include "tuner/cli/commands.h"
 #include "tuner/cli/shard_choice.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/distribute/work_queue.h"
 
 #include <cstddef>
@@ -16,14 +16,14 @@
 namespace swr::cli {
 
 /// The places of the problems that a process may come to tune, given by what identifies each.
-std::vector<std::size_t> places_of(const Session& session, const ShardChoice& worker,
+std::vector<std::size_t> places_of(const TuneSession& session, const ShardChoice& worker,
                                    const std::vector<std::string>& identities);
 
 /// Used by one thread. What was taken last and is not done when it ends, a queue gives to others.
 class WorkSource {
  public:
   /// `places` of places_of(). Throws: what WorkQueue's constructor throws.
-  WorkSource(const Session& session, const ShardChoice& worker,
+  WorkSource(const TuneSession& session, const ShardChoice& worker,
              const std::vector<std::string>& identities, std::vector<std::size_t> places);
 
   /// Empty when nothing is left, or on the way of being done by others.
@@ -39,7 +39,7 @@ class WorkSource {
   void give_back();
 
  private:
-  const Session& session_;
+  const TuneSession& session_;
   std::vector<std::size_t> places_;
   std::size_t taken_ = 0;
   std::optional<WorkQueue> queue_;
