@@ -3,7 +3,7 @@
 
 #include "core/operation.h"
 #include "core/reject.h"
-#include "core/text_wrap.h"
+#include "core/text_table.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/cli/options.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/operation.h"
 #include "core/reject.h"
-#include "report/records.h"
+#include "report/report.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/cli/tune_command.h"

@@ -4,10 +4,9 @@
 #include "core/json.h"
 #include "driver/devices.h"
 #include "driver/nvml.h"
-#include "report/page/page.h"
+#include "report/page/page_data.h"
 #include "tuner/live/event_follower.h"
 #include "tuner/live/live_state.h"
-#include "tuner/live/queue_folder.h"
 #include "tuner/measure/throttling.h"
 #include <swr/error.h>
 

@@ -5,7 +5,6 @@
 #include "tuner/measure/measuring_evaluator.h"
 #include "tuner/supervise/supervised_compiler.h"
 #include "tuner/supervise/supervised_evaluator.h"
-#include "tuner/supervise/worker.h"
 
 #include <algorithm>
 #include <chrono>

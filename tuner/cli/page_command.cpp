@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // swr-tune report: what a database holds as one page to look at.
 #include "db/history.h"
-#include "report/page/against.h"
-#include "report/page/page.h"
 #include "report/page/page_data.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/options.h"

@@ -2,7 +2,6 @@
 #include "core/number_text.h"
 #include "model/prediction_error.h"
 #include "report/explain/metrics.h"
-#include "report/records.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"

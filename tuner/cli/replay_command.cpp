@@ -4,7 +4,6 @@
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/live_view.h"
 #include "tuner/cli/report_sink.h"
-#include "tuner/cli/shard_choice.h"
 #include "tuner/cli/tune_command.h"
 #include "tuner/cli/work_source.h"
 #include "tuner/run/tuner.h"

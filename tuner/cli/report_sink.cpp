@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/report_sink.h"
 
-#include "report/range_report.h"
-#include "report/records.h"
 #include "report/report.h"
 #include "tuner/cli/terminal_text.h"
 #include "tuner/run/progress.h"

@@ -2,7 +2,7 @@
 #include "core/printable.h"
 #include "core/reject.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/output_guard.h"
+#include "tuner/cli/output_file.h"
 #include "tuner/cli/terminal_text.h"
 #include <swr/error.h>
 #include <swr/kernel_spec.h>

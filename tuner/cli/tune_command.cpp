@@ -11,10 +11,8 @@
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/live_view.h"
 #include "tuner/cli/measuring.h"
-#include "tuner/cli/missed_problems.h"
 #include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
-#include "tuner/cli/shard_choice.h"
 #include "tuner/cli/team_tuning.h"
 #include "tuner/cli/work_source.h"
 #include "tuner/distribute/gpu_team.h"
@@ -370,7 +368,7 @@ std::vector<int> numbers_of(const std::vector<GpuChoice>& gpus) {
 /// A prediction of nothing that the model walks is refused before kernels are compiled for it.
 void require_predictable(const Problem& problem, const SearchSpace& space,
                          const GpuProfile& profile) {
-  const auto model = problem.operation().make_predictor(profile);
+  const auto model = make_predictor(problem.operation(), profile);
   std::optional<std::string> reason;
   for (const Variant& variant : space.variants) {
     reason = model == nullptr ? std::nullopt : model->beyond_limits(problem, variant, 1);

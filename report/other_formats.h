@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The auto-tuning community's format for results, T4 version 1.0.0, which Kernel Tuner and its
-// tools for comparing searches read.
+// Recorded spaces in the formats of others: T4 auto-tuning results 1.0, and CSV as of the CUTLASS
+// profiler.
 #pragma once
 
 #include "core/json.h"
 #include "core/recorded_space.h"
+
+#include <iosfwd>
 
 namespace swr {
 
@@ -18,5 +20,9 @@ Json t4_document(const RecordedSpace& space);
 /// back. Throws: Error{unreadable} naming what is wrong, also for a document that does not say of
 /// which problem and device it is.
 RecordedSpace read_t4(const Json& document);
+
+/// One header line and one line per result; docs/search.md names the columns. Runtime is in
+/// milliseconds, GB/s and GFLOPs are per second of it. Requires: measured results.
+void write_cutlass_csv(std::ostream& out, const RecordedSpace& space);
 
 }  // namespace swr

@@ -4,6 +4,7 @@
 
 #include "core/field_builders.h"
 
+#include <array>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
@@ -28,5 +29,8 @@ std::vector<ProblemField> with_attention_sizes(std::string_view seq_q_summary,
   fields.insert(fields.end(), further);
   return fields;
 }
+
+inline constexpr std::array<std::string_view, 4> kAttentionMainloops{"plain", "mutex", "overlap",
+                                                                     "overlap_ordered"};
 
 }  // namespace swr
