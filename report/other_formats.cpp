@@ -362,7 +362,6 @@ Json t4_document(const RecordedSpace& space) {
 
 namespace {
 
-constexpr double kUsPerMs = 1000.0;
 constexpr double kGigaPerUs = 1e3;  ///< Units per microsecond are millions per second.
 
 std::string_view disposition(ResultState state) {

@@ -17,6 +17,20 @@
 
 namespace swr {
 
+/// Clocks of atomics from SMs to lines.
+struct AtomicLatencies {
+  std::vector<unsigned> sms;  ///< The SM of each CTA, in the order of the CTAs.
+  int lines = 0;
+  std::vector<int> clocks;  ///< [CTA][line]
+};
+
+/// Lengths of the runs of neighbouring CTAs that share an L2 partition, as
+/// ScheduleShape::partition_runs has them. Atomics are done in the partition that a line has its
+/// home in, so the latencies of SMs of one partition go up and down together, against those of the
+/// other: the sign of the first principal component tells them apart. Empty when the SMs do not
+/// fall into two clear groups, or two CTAs shared an SM.
+std::vector<int> partition_runs(const AtomicLatencies& latencies);
+
 /// A rate loop on every SM.
 struct RateMeasurement {
   double results_per_clock_per_sm = 0.0;
@@ -82,19 +96,5 @@ class CalibrationBench {
   std::unique_ptr<RangeProfiler> profiler_;
   std::string no_counters_because_;
 };
-
-/// Clocks of atomics from SMs to lines.
-struct AtomicLatencies {
-  std::vector<unsigned> sms;  ///< The SM of each CTA, in the order of the CTAs.
-  int lines = 0;
-  std::vector<int> clocks;  ///< [CTA][line]
-};
-
-/// Lengths of the runs of neighbouring CTAs that share an L2 partition, as
-/// ScheduleShape::partition_runs has them. Atomics are done in the partition that a line has its
-/// home in, so the latencies of SMs of one partition go up and down together, against those of the
-/// other: the sign of the first principal component tells them apart. Empty when the SMs do not
-/// fall into two clear groups, or two CTAs shared an SM.
-std::vector<int> partition_runs(const AtomicLatencies& latencies);
 
 }  // namespace swr
