@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Parts of an operation, right in CASE 0 and wrong in every other: check_parts compiles them all.
+// Parts of an operation, right, and with WRONG beside them wrong ones, which check_parts sees
+// refused.
 #include "core/members.h"
 #include "core/typed_operation.h"
 
@@ -12,54 +13,44 @@ struct OneProblem {
 struct OneVariant {
   int tile = 0;
 };
+using Parts = TypedParts<OneProblem, OneVariant>;
 
 std::optional<OneProblem> near_kind_of(OneProblem problem, int index) {
   return index == 0 ? std::optional(problem) : std::nullopt;
 }
-[[maybe_unused]] std::optional<OneProblem> near_kind_without_index(OneProblem problem) {
-  return problem;
-}
 
-constexpr TypedParts<OneProblem, OneVariant> kParts{
-#if CASE == 1  // A name that no part has.
-    .near_kinds = near_kind_of
-#elif CASE == 2  // A function that is nowhere.
-    .near_kind = near_kinds_of
-#elif CASE == 3  // A signature that the part does not have.
-    .near_kind = near_kind_without_index
-#else
-    .near_kind = near_kind_of
-#endif
-};
+constexpr Parts kParts{.near_kind = near_kind_of};
+static_assert(kParts.near_kind != nullptr);
 
 class Serving final : public OperationServing {
-#if CASE == 4  // A misspelt member, which would leave the default.
-  std::unique_ptr<ReadyLaunch> make_launch(const Problem&, const Variant&, int,
-                                           const ServingTools&) const override;
-#elif CASE == 5  // Without the number of CTAs.
-  std::unique_ptr<ReadyLaunch> make_ready(const Problem&, const Variant&,
-                                          const ServingTools&) const override;
-#else
   std::unique_ptr<ReadyLaunch> make_ready(const Problem&, const Variant&, int,
                                           const ServingTools&) const override;
-#endif
 };
+static_assert(sizeof(Serving) > 0);
 
 struct Config {
   int tile = 0;
   bool is_split = false;
 };
-constexpr auto members_of(const Config& /*of*/) {
-#if CASE == 6  // A member that nobody listed.
-  return all_members<Config, &Config::tile>();
-#else
-  return all_members<Config, &Config::tile, &Config::is_split>();
-#endif
-}
+[[maybe_unused]] constexpr auto kMembers = all_members<Config, &Config::tile, &Config::is_split>();
 
-static_assert(kParts.near_kind != nullptr);
-static_assert(sizeof(Serving) > 0);
-static_assert(sizeof(members_of(Config{})) > 0);
+#ifdef WRONG
+std::optional<OneProblem> near_kind_without_index(OneProblem problem) { return problem; }
+
+constexpr Parts kUnknownPart{.near_kinds = near_kind_of};
+constexpr Parts kUnknownFunction{.near_kind = near_kind_that_is_nowhere};
+constexpr Parts kWrongSignature{.near_kind = near_kind_without_index};
+
+class Misspelt final : public OperationServing {
+  std::unique_ptr<ReadyLaunch> make_launch(const Problem&, const Variant&, int,
+                                           const ServingTools&) const override;
+};
+class WithoutCtas final : public OperationServing {
+  std::unique_ptr<ReadyLaunch> make_ready(const Problem&, const Variant&,
+                                          const ServingTools&) const override;
+};
+constexpr auto kMissing = all_members<Config, &Config::tile>();
+#endif
 
 }  // namespace
 }  // namespace swr
