@@ -204,10 +204,11 @@ void add_db(CommandLine& line) {
                    .meaning = "Write the database's results in other forms, and read them",
                    .group = "Use it elsewhere"});
   const std::string directory = "Directory; created when missing";
-  add_writer(line, "record", "Write every tuned space as text, for judge and for tests",
-             "A file that ends in .spaces takes all spaces; else a directory takes a file for each, and "
-             "is created when missing",
-             "tuned.spaces", run_record);
+  add_writer(
+      line, "record", "Write every tuned space as text, for judge and for tests",
+      "A file that ends in .spaces takes all spaces; else a directory takes a file for each, and "
+      "is created when missing",
+      "tuned.spaces", run_record);
   add_writer(line, "export-t4",
              "Write every measured space in the T4 auto-tuning results format 1.0", directory,
              "results", run_export_t4);

@@ -139,12 +139,12 @@ void add_measuring_options(OptionList& options, TuneArguments& run, CLI::Option*
 
 /// Everything that says what is measured, where and how excludes a replay: the file says it.
 void add_replay_option(OptionList& options, TuneArguments& run) {
-  CLI::Option* const replay = options.add(
-      "--replay FILE...", run.replay,
-      "Search the recorded spaces of databases or of files of swr-tune db record "
-      "(.spaces) instead of a GPU; stored only in a database named by --db, which "
-      "then holds nothing else",
-      {.group = "Files", .role = FileRole::input});
+  CLI::Option* const replay =
+      options.add("--replay FILE...", run.replay,
+                  "Search the recorded spaces of databases or of files of swr-tune db record "
+                  "(.spaces) instead of a GPU; stored only in a database named by --db, which "
+                  "then holds nothing else",
+                  {.group = "Files", .role = FileRole::input});
   options.exclude_all_but(replay, {"--help", "--strategy", "--budget", "--time", "--seed", "--csv",
                                    "--events", "--top", "--json", "--quiet", "--jobs", "--db",
                                    "--shard", "--queue", "--lease", "--watch", "--port"});
