@@ -7,7 +7,7 @@
 #include "driver/cuda_driver.h"
 #include "export/manifest.h"
 #include "operations/attention/attention_launch.h"
-#include "operations/attention/launch.h"
+#include "operations/attention/config.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/runtime.h>

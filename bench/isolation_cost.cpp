@@ -4,8 +4,8 @@
 // [--counters]
 #include "tuner/measure/measuring_evaluator.h"
 #include "tuner/statistics/statistics.h"
+#include "tuner/supervise/supervised_compiler.h"
 #include "tuner/supervise/supervised_evaluator.h"
-#include "tuner/supervise/worker.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/generator.h>

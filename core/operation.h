@@ -105,6 +105,56 @@ struct KernelProgram {
   double compile_limit_s = 60.0;
 };
 
+/// The points of a family.
+struct Points {
+  std::vector<Variant> listed;
+  /// How many points of the product of all axis values are not listed, because there are too many
+  /// to list, by the name of the constraint that they break.
+  std::map<std::string, long long> left_out = {};
+};
+
+// What an operation may have besides: each a class that its operation is too, or hands out. What
+// has a wrong name or a wrong signature does not build.
+
+/// A model of its kernels.
+class OperationModel {
+ public:
+  virtual std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const = 0;
+  /// By one walk in which no CTA waits for memory; empty where the model has no such walk.
+  virtual std::optional<MissRatioCurve> miss_ratio_curve(
+      const Problem& /*problem*/, const Variant& /*variant*/, int /*ctas_per_sm*/,
+      const GpuProfile& /*profile*/, std::span<const long long> /*capacities_bytes*/) const {
+    return std::nullopt;
+  }
+
+ protected:
+  ~OperationModel() = default;
+};
+
+/// Launches by programs through swr::Runtime.
+class OperationServing {
+ public:
+  /// Throws: Error{invalid_argument}; DriverError.
+  virtual std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
+                                                  int ctas_per_sm,
+                                                  const ServingTools& tools) const = 0;
+
+ protected:
+  ~OperationServing() = default;
+};
+
+/// Export as a C++ package.
+class OperationPackage {
+ public:
+  /// What packages carry for it.
+  virtual const PackagePart& package_part() const = 0;
+  /// Problem and launch of one kernel, as C++ in the package's table.
+  virtual std::string package_row(const PackagedKernel& kernel) const = 0;
+
+ protected:
+  ~OperationPackage() = default;
+};
+
 /// Immutable and safe from any thread. Problems and variants that are passed are of this operation.
 /// What has a default is for operations that have more to say: operations/defaults.cpp.
 class Operation {
@@ -136,7 +186,7 @@ class Operation {
   virtual bool multiplies_matrices() const { return false; }
   /// Exponentials of one launch; 0 where there are none to speak of.
   virtual double exponential_count(const Problem& /*problem*/) const { return 0.0; }
-  /// Defaults to the operation's name and what is not as usual, e.g. "softmax rows4096 columns512
+  /// Defaults to the operation's name and what is not as usual, e.g. "scan rows4096 columns512
   /// fp16".
   virtual std::string text(const Problem& problem) const;
   /// A file name for the problem, without extension. Defaults to the same, with underscores.
@@ -173,15 +223,11 @@ class Operation {
                                                             const Variant& variant,
                                                             const DeviceInfo& device) const = 0;
   /// The points of a family, legal or not. Requires: restrictions name axes and values of theirs.
-  virtual std::vector<Variant> points(Family family, const Problem& problem,
-                                      const DeviceInfo& device,
-                                      const SpaceOptions& options) const = 0;
-  /// How many points of the product of all axis values `points()` leaves out itself, because there
-  /// are too many to list, by the name of the constraint that they break.
-  virtual std::map<std::string, long long> points_left_out(const Problem& /*problem*/,
-                                                           const SpaceOptions& /*options*/) const {
-    return {};
-  }
+  virtual Points points(Family family, const Problem& problem, const DeviceInfo& device,
+                        const SpaceOptions& options) const = 0;
+  /// How far outside of the shapes that were measured results still answer, in octaves of any size
+  /// (ShapePoint): nothing further out says that they are better than the default.
+  virtual double octaves_beyond_hull() const { return std::numeric_limits<double>::infinity(); }
   /// Bytes of spilled registers that a thread may store and load, both together, in a kernel that
   /// is still worth measuring.
   virtual int tolerated_spill_bytes(const Variant& /*variant*/) const { return 0; }
@@ -232,11 +278,6 @@ class Operation {
   /// The same without the order, for pairs that differ in it.
   virtual std::string description_without_order(const Variant& variant) const;
   virtual const Advice& advice() const;
-  /// Sectors demanded of L2 by a paper's closed formula; empty where there is none.
-  virtual std::optional<double> formula_sectors(const Problem& /*problem*/,
-                                                const Variant& /*variant*/) const {
-    return std::nullopt;
-  }
   /// What several GPUs of one run measure to be compared: long enough to load any of them fully,
   /// short enough to take a second or two with verification. Empty where other operations serve.
   virtual std::optional<Problem> reference_problem() const { return std::nullopt; }
@@ -249,32 +290,19 @@ class Operation {
   /// What lessens conflicts between banks of shared memory.
   virtual std::string conflict_advice(const Variant& variant) const;
 
-  // Measuring, modelling, explaining and serving.
+  // Measuring and explaining.
   /// Throws: DriverError, also when the device is out of memory. The tools must outlive it.
   virtual std::unique_ptr<Workload> make_workload(const Problem& problem,
                                                   const WorkloadTools& tools,
                                                   unsigned long long seed) const = 0;
-  /// nullptr, as by default, where the operation cannot be modelled.
-  virtual std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const;
-  /// By one walk in which no CTA waits for memory; empty where the operation has no such model.
-  virtual std::optional<MissRatioCurve> miss_ratio_curve(
-      const Problem& /*problem*/, const Variant& /*variant*/, int /*ctas_per_sm*/,
-      const GpuProfile& /*profile*/, std::span<const long long> /*capacities_bytes*/) const {
-    return std::nullopt;
-  }
   /// Defaults to what is known of any kernel: launch, time, traffic, roofline.
-  /// Requires: a predictor. Throws: Error{invalid_argument} when no CTA fits an SM.
+  /// Requires: a model. Throws: Error{invalid_argument} when no CTA fits an SM.
   virtual std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const;
-  /// Throws: Error{invalid_argument}, as by default, where programs cannot launch the operation
-  /// through swr::Runtime; DriverError.
-  virtual std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
-                                                  int ctas_per_sm, const ServingTools& tools) const;
 
-  // Export as a C++ package.
-  /// What packages carry for it; nullptr, as by default, where it cannot be exported as C++.
-  virtual const PackagePart* package_part() const { return nullptr; }
-  /// Problem and launch of one kernel, as C++ in the package's table.
-  virtual std::string package_row(const PackagedKernel& /*kernel*/) const { return ""; }
+  // Parts that not every operation has; nullptr, as by default, without.
+  virtual const OperationModel* model() const { return nullptr; }
+  virtual const OperationServing* serving() const { return nullptr; }
+  virtual const OperationPackage* package() const { return nullptr; }
 };
 
 /// The most of a process: keys of problems have eight bits for the place.
@@ -299,6 +327,9 @@ const FamilySource& family_source(const Operation& operation, Family family);
 inline const FamilySource& family_source(const Variant& variant) {
   return family_source(variant.operation(), family_of(variant));
 }
+
+/// Of its model; nullptr without one.
+std::unique_ptr<Predictor> make_predictor(const Operation& operation, const GpuProfile& profile);
 
 /// The axis of that name. Requires: the operation has it.
 const Axis& axis_named(const Operation& operation, std::string_view name);

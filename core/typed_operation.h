@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An operation from functions over its own structs. Who defines an operation writes these functions
-// beside the structs, includes their declarations, and names what no function can say. Functions
-// that are not written leave the defaults of Operation.
+// beside the structs and includes their declarations: those that every operation has are found by
+// their arguments, others are named in its TypedParts.
 #pragma once
 
 #include "core/operation.h"
@@ -49,11 +49,35 @@ std::optional<BrokenConstraint> broken(const OneProblem& problem, const OneVaria
 
 }  // namespace typed
 
-/// Hands problems and variants on as OneProblem and OneVariant, by overloads that are found by
-/// their arguments.
+/// Functions that an operation may have; what is nullptr leaves the default of Operation, whose
+/// members say what each is for.
 template <typename OneProblem, typename OneVariant>
-class TypedOperation : public Operation {
+struct TypedParts {
+  // Words.
+  std::string (*text)(const OneProblem&) = nullptr;
+  std::string (*file_name)(const OneProblem&) = nullptr;
+  std::string (*description)(const OneVariant&) = nullptr;
+  std::string (*description_without_order)(const OneVariant&) = nullptr;
+  std::string (*conflict_advice)(const OneVariant&) = nullptr;
+  // Choices without a measurement.
+  OneVariant (*modelled_variant)(const OneProblem&, const DeviceInfo&) = nullptr;
+  double (*quick_time_us)(const OneProblem&, const OneVariant&, const DeviceInfo&) = nullptr;
+  double (*trusted_octaves)(const OneProblem&, const DeviceInfo&) = nullptr;
+  std::optional<OneProblem> (*near_kind)(OneProblem, int) = nullptr;
+  // Variants that are equal in part.
+  OneVariant (*without_launch_choices)(OneVariant) = nullptr;
+  OneVariant (*without_tile_order)(OneVariant) = nullptr;
+  bool (*is_split)(const OneVariant&) = nullptr;
+};
+
+/// Hands problems and variants on as OneProblem and OneVariant.
+template <typename OneProblem, typename OneVariant>
+class OperationOver : public Operation {
  public:
+  using Parts = TypedParts<OneProblem, OneVariant>;
+
+  explicit OperationOver(const Parts& parts = {}) : parts_(parts) {}
+
   Problem default_problem() const final { return OneProblem{}; }
   Variant default_axes() const final { return OneVariant{}; }
 
@@ -63,18 +87,10 @@ class TypedOperation : public Operation {
     return typed::bytes(exactly(problem));
   }
   std::string text(const Problem& problem) const final {
-    if constexpr (requires { to_string(exactly(problem)); }) {
-      return to_string(exactly(problem));
-    } else {
-      return Operation::text(problem);
-    }
+    return parts_.text ? parts_.text(one(problem)) : Operation::text(problem);
   }
   std::string file_name(const Problem& problem) const final {
-    if constexpr (requires { file_name_of(one(problem)); }) {
-      return file_name_of(one(problem));
-    } else {
-      return Operation::file_name(problem);
-    }
+    return parts_.file_name ? parts_.file_name(one(problem)) : Operation::file_name(problem);
   }
   void enlarge(Problem& problem) const final { enlarge_sizes(problem.as<OneProblem>()); }
 
@@ -83,122 +99,56 @@ class TypedOperation : public Operation {
   }
   std::optional<Variant> modelled_variant(const Problem& problem,
                                           const DeviceInfo& device) const final {
-    if constexpr (requires { modelled_variant_of(one(problem), device); }) {
-      return modelled_variant_of(one(problem), device);
-    } else {
-      return Operation::modelled_variant(problem, device);
-    }
+    return parts_.modelled_variant
+               ? std::optional<Variant>(parts_.modelled_variant(one(problem), device))
+               : std::nullopt;
   }
   std::optional<double> quick_time_us(const Problem& problem, const Variant& variant,
                                       const DeviceInfo& device) const final {
-    if constexpr (requires { quick_time_us_of(one(problem), one(variant), device); }) {
-      return quick_time_us_of(one(problem), one(variant), device);
-    } else {
-      return Operation::quick_time_us(problem, variant, device);
-    }
+    return parts_.quick_time_us
+               ? std::optional(parts_.quick_time_us(one(problem), one(variant), device))
+               : std::nullopt;
   }
   double trusted_octaves(const Problem& problem, const DeviceInfo& device) const final {
-    if constexpr (requires { trusted_octaves_of(one(problem), device); }) {
-      return trusted_octaves_of(one(problem), device);
-    } else {
-      return Operation::trusted_octaves(problem, device);
-    }
+    return parts_.trusted_octaves ? parts_.trusted_octaves(one(problem), device)
+                                  : Operation::trusted_octaves(problem, device);
   }
   std::optional<Problem> near_kind(const Problem& problem, int index) const final {
-    if constexpr (requires { near_kind_of(one(problem), index); }) {
-      return near_kind_of(one(problem), index);
-    } else {
-      return Operation::near_kind(problem, index);
-    }
+    return parts_.near_kind ? std::optional<Problem>(parts_.near_kind(one(problem), index))
+                            : std::nullopt;
   }
   std::optional<BrokenConstraint> broken_constraint(const Problem& problem, const Variant& variant,
                                                     const DeviceInfo& device) const final {
     return typed::broken(one(problem), one(variant), device);
   }
-  std::vector<Variant> points(Family family, const Problem& problem, const DeviceInfo& device,
-                              const SpaceOptions& options) const final {
-    return points_of(family, one(problem), device, options);
+  Points points(Family family, const Problem& problem, const DeviceInfo& device,
+                const SpaceOptions& options) const final {
+    return {points_of(family, one(problem), device, options)};
   }
   Variant without_launch_choices(const Variant& variant) const final {
-    if constexpr (requires { kernel_choices(one(variant)); }) {
-      return kernel_choices(one(variant));
-    } else {
-      return variant;
-    }
+    return parts_.without_launch_choices ? Variant(parts_.without_launch_choices(one(variant)))
+                                         : variant;
   }
   Variant without_tile_order(const Variant& variant) const final {
-    if constexpr (requires { in_usual_tile_order(one(variant)); }) {
-      return in_usual_tile_order(one(variant));
-    } else {
-      return variant;
-    }
+    return parts_.without_tile_order ? Variant(parts_.without_tile_order(one(variant))) : variant;
+  }
+  bool is_split(const Variant& variant) const final {
+    return parts_.is_split != nullptr && parts_.is_split(one(variant));
   }
   std::string config_header(const Problem& problem, const Variant& variant) const final {
     return config_header_of(one(problem), one(variant));
   }
-  // By functions of the operation, else by the configuration that its config_of() makes, which has
-  // smem_bytes(), threads() and ctas(problem, places).
-  int smem_bytes(const Problem& problem, const Variant& variant) const final {
-    if constexpr (requires { smem_bytes_of(one(problem), one(variant)); }) {
-      return smem_bytes_of(one(problem), one(variant));
-    } else {
-      return config_of(one(problem), one(variant)).smem_bytes();
-    }
-  }
-  int threads_per_cta(const Problem& problem, const Variant& variant) const final {
-    if constexpr (requires { threads_of(one(problem), one(variant)); }) {
-      return threads_of(one(problem), one(variant));
-    } else {
-      return config_of(one(problem), one(variant)).threads();
-    }
-  }
-  int computing_warps(const Variant& variant) const final {
-    if constexpr (requires { warps_of(one(variant)); }) {
-      return warps_of(one(variant));
-    } else {
-      return config_of(OneProblem{}, one(variant)).threads() / 32;
-    }
-  }
-  bool is_split(const Variant& variant) const final {
-    if constexpr (requires { has_splits(one(variant)); }) {
-      return has_splits(one(variant));
-    } else {
-      return Operation::is_split(variant);
-    }
-  }
-  LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
-                                 int ctas_per_sm) const final {
-    if constexpr (requires { geometry_of(one(problem), one(variant), sm_count, ctas_per_sm); }) {
-      return geometry_of(one(problem), one(variant), sm_count, ctas_per_sm);
-    } else {
-      const auto config = config_of(one(problem), one(variant));
-      return {.grid_x = config.ctas(one(problem), sm_count * ctas_per_sm),
-              .block_x = config.threads(),
-              .dynamic_smem_bytes = config.smem_bytes()};
-    }
-  }
-
   std::string tile_text(const Variant& variant) const final { return tile_text_of(one(variant)); }
   std::string description(const Variant& variant) const final {
-    if constexpr (requires { description_of(one(variant)); }) {
-      return description_of(one(variant));
-    } else {
-      return Operation::description(variant);
-    }
+    return parts_.description ? parts_.description(one(variant)) : Operation::description(variant);
   }
   std::string description_without_order(const Variant& variant) const final {
-    if constexpr (requires { description_without_order_of(one(variant)); }) {
-      return description_without_order_of(one(variant));
-    } else {
-      return Operation::description_without_order(variant);
-    }
+    return parts_.description_without_order ? parts_.description_without_order(one(variant))
+                                            : Operation::description_without_order(variant);
   }
   std::string conflict_advice(const Variant& variant) const final {
-    if constexpr (requires { conflict_advice_of(one(variant)); }) {
-      return conflict_advice_of(one(variant));
-    } else {
-      return Operation::conflict_advice(variant);
-    }
+    return parts_.conflict_advice ? parts_.conflict_advice(one(variant))
+                                  : Operation::conflict_advice(variant);
   }
 
  protected:
@@ -220,6 +170,28 @@ class TypedOperation : public Operation {
       }
     }
     return false;
+  }
+
+ private:
+  Parts parts_;
+};
+
+/// The same with functions for what launches depend on.
+template <typename OneProblem, typename OneVariant>
+class TypedOperation : public OperationOver<OneProblem, OneVariant> {
+ public:
+  using OperationOver<OneProblem, OneVariant>::OperationOver;
+
+  int smem_bytes(const Problem& problem, const Variant& variant) const final {
+    return smem_bytes_of(this->one(problem), this->one(variant));
+  }
+  int threads_per_cta(const Problem& problem, const Variant& variant) const final {
+    return threads_of(this->one(problem), this->one(variant));
+  }
+  int computing_warps(const Variant& variant) const final { return warps_of(this->one(variant)); }
+  LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
+                                 int ctas_per_sm) const final {
+    return geometry_of(this->one(problem), this->one(variant), sm_count, ctas_per_sm);
   }
 };
 

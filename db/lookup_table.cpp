@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "db/lookup_table.h"
 
-#include "core/measured_hull.h"
 #include "core/operation.h"
 #include <swr/constraints.h>
 
@@ -554,7 +553,7 @@ std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem, const 
   if (kinds == Kinds::near) {
     question.find_kinds();
   }
-  question.octaves_beyond_hull = octaves_beyond_hull(problem.operation());
+  question.octaves_beyond_hull = problem.operation().octaves_beyond_hull();
   return find_beyond_exact(layers, question);
 }
 

@@ -285,7 +285,7 @@ std::string embedded_text(const ExportedKernel& exported, const CompiledKernel& 
 }
 
 std::string kernel_text(const ExportedKernel& exported, const CompiledKernel& kernel) {
-  const std::string row = exported.problem.operation().package_row(
+  const std::string row = exported.problem.operation().package()->package_row(
       {exported.problem, exported.variant, exported.device.sm_count, exported.ctas_per_sm,
        exported.entry, exported.further_entries});
   return "    {" + embedded_text(exported, kernel) + ",\n     " + row + "},\n";
@@ -352,13 +352,12 @@ std::vector<Embedded> kernels_of(const Operation& op, const Manifest& manifest,
 }
 
 const PackagePart& require_part(const Operation& operation) {
-  const PackagePart* const part = operation.package_part();
-  if (part == nullptr) {
+  if (operation.package() == nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 "kernels of " + std::string(operation.name()) +
                     " cannot be exported as a C++ package; export cubins, without --format cpp");
   }
-  return *part;
+  return operation.package()->package_part();
 }
 
 /// The sources for CMake, a line each.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Results of other tuners, in the T4 format.
-#include "report/t4.h"
-
 #include "core/bounded_json.h"
 #include "fuzz/harness.h"
+#include "report/other_formats.h"
 
 namespace swr::fuzz {
 

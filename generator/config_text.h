@@ -7,14 +7,6 @@
 
 namespace swr {
 
-// How members of a configuration are written in C++.
-inline std::string config_text(int value) { return std::to_string(value); }
-inline std::string config_text(bool value) { return value ? "true" : "false"; }
-template <typename Enum>
-std::string config_text(std::string_view type, Enum value) {
-  return std::string(type) + "::" + std::string(to_string(value));
-}
-
 /// One designated initialiser on a line of its own.
 inline std::string config_field(std::string_view name, const std::string& value) {
   return "    ." + std::string(name) + " = " + value + ",\n";

@@ -76,9 +76,9 @@ SearchSpace enumerate_space(const Problem& problem, const DeviceInfo& device,
     if (!family_wanted(op, source, restricted, device)) {
       continue;
     }
-    const std::vector<Variant> variants = op.points(source.family, problem, device, restricted);
-    space.left_out.merge(op.points_left_out(problem, restricted));
-    for (const Variant& variant : variants) {
+    Points points = op.points(source.family, problem, device, restricted);
+    space.left_out.merge(points.left_out);
+    for (const Variant& variant : points.listed) {
       if (auto dropped = check_constraints(problem, variant, device)) {
         space.dropped.push_back(std::move(*dropped));
       } else {

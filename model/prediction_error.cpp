@@ -13,7 +13,7 @@ double prediction_error(const Problem& problem, const VariantResult& result,
   if (result.prediction() == nullptr || result.state != ResultState::ok) {
     return 0.0;
   }
-  const std::unique_ptr<Predictor> predictor = problem.operation().make_predictor(profile);
+  const std::unique_ptr<Predictor> predictor = make_predictor(problem.operation(), profile);
   return predictor ? predictor->relative_error(problem, result.variant, result.time_us()) : 0.0;
 }
 

@@ -2,10 +2,10 @@
 // What Operation says where an operation has nothing more to say. Here, because it takes parts that
 // core does not know.
 #include "core/operation.h"
-#include "driver/ready_launch.h"
+#include "core/shape_distance.h"
 #include "model/predictor.h"
-#include "report/explain/plain_explanation.h"
-#include <swr/error.h>
+#include "operations/plain_operation.h"
+#include "report/explain/explanation.h"
 
 #include <string>
 #include <vector>
@@ -90,20 +90,28 @@ double Operation::longest_trial_s(const Problem& problem) const {
   return kBaseS + flop_count(problem) / kFlopPerS;
 }
 
-std::unique_ptr<Predictor> Operation::make_predictor(const GpuProfile& /*profile*/) const {
-  return nullptr;
+std::unique_ptr<Predictor> make_predictor(const Operation& operation, const GpuProfile& profile) {
+  return operation.model() == nullptr ? nullptr : operation.model()->make_predictor(profile);
 }
 
 std::unique_ptr<ExplainedVariant> Operation::explain(const ExplainRequest& request) const {
   return explain_plainly(request);
 }
 
-std::unique_ptr<ReadyLaunch> Operation::make_ready(const Problem& problem,
-                                                   const Variant& /*variant*/, int /*ctas_per_sm*/,
-                                                   const ServingTools& /*tools*/) const {
-  throw Error(ErrorCode::invalid_argument,
-              "programs cannot launch " + text(problem) +
-                  " through the runtime; export its kernels with swr-tune export");
+std::string plain_package_row(const Problem& problem, const std::string& config) {
+  std::string sizes;
+  std::string kinds;
+  int size_count = 0;
+  for (const ProblemField& field : fields(problem.operation())) {
+    std::string& values = field.role == FieldRole::size ? sizes : kinds;
+    size_count += field.role == FieldRole::size ? 1 : 0;
+    values += (values.empty() ? "" : ", ") + std::to_string(field.read(problem.members()));
+  }
+  for (; size_count < ShapePoint::kDimensions; ++size_count) {
+    sizes += ", 1";
+  }
+  return package_list({package_list({sizes}), package_list({kinds})}) + ",\n     " +
+         package_list({config});
 }
 
 }  // namespace swr

@@ -3,6 +3,7 @@
 // maps and no memory of their own: workload, launches by programs, rows of exported packages.
 #pragma once
 
+#include "core/members.h"
 #include "core/package_text.h"
 #include "core/typed_operation.h"
 #include "driver/ready_launch.h"
@@ -103,24 +104,50 @@ class PlainWorkload final : public Workload {
 /// (export/package/plain_kernels.h): sizes, then what makes the kind. `config` are its members.
 std::string plain_package_row(const Problem& problem, const std::string& config);
 
-/// What is written beside a TypedOperation: config_of(problem, variant), and config_values(config),
-/// its members as C++, joined by commas.
+/// What is written beside it: config_of(problem, variant), whose result has smem_bytes(), threads()
+/// and ctas(problem, places), and members_of(config).
 template <typename OneProblem, typename OneVariant, typename Tensors>
-class PlainOperation : public TypedOperation<OneProblem, OneVariant> {
+class PlainOperation : public OperationOver<OneProblem, OneVariant>,
+                       public OperationServing,
+                       public OperationPackage {
  public:
+  int smem_bytes(const Problem& problem, const Variant& variant) const final {
+    return config(problem, variant).smem_bytes();
+  }
+  int threads_per_cta(const Problem& problem, const Variant& variant) const final {
+    return config(problem, variant).threads();
+  }
+  int computing_warps(const Variant& variant) const final {
+    return config(OneProblem{}, variant).threads() / 32;
+  }
+  LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
+                                 int ctas_per_sm) const final {
+    const auto chosen = config(problem, variant);
+    return {.grid_x = chosen.ctas(this->one(problem), sm_count * ctas_per_sm),
+            .block_x = chosen.threads(),
+            .dynamic_smem_bytes = chosen.smem_bytes()};
+  }
+
   std::unique_ptr<Workload> make_workload(const Problem& problem, const WorkloadTools& tools,
                                           unsigned long long seed) const final {
     return std::make_unique<PlainWorkload<Tensors>>(problem, tools, seed);
   }
+  const OperationServing* serving() const final { return this; }
   std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
                                           int ctas_per_sm, const ServingTools& tools) const final {
     using Params = decltype(std::declval<const Tensors&>().params());
     return std::make_unique<PlainReady<Params>>(
-        this->launch_geometry(problem, variant, tools.device.sm_count, ctas_per_sm));
+        launch_geometry(problem, variant, tools.device.sm_count, ctas_per_sm));
   }
+  const OperationPackage* package() const final { return this; }
   std::string package_row(const PackagedKernel& kernel) const final {
-    return plain_package_row(kernel.problem, config_values(config_of(this->one(kernel.problem),
-                                                                     this->one(kernel.variant))));
+    return plain_package_row(kernel.problem,
+                             listed_members(config(kernel.problem, kernel.variant)));
+  }
+
+ private:
+  static auto config(const Problem& problem, const Variant& variant) {
+    return config_of(PlainOperation::one(problem), PlainOperation::one(variant));
   }
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "report/records.h"
-
 #include "report/explain/metrics.h"
+#include "report/report.h"
 
 #include <algorithm>
 #include <map>

@@ -2,6 +2,7 @@
 #include "runtime/loaded_kernels.h"
 
 #include "core/operation.h"
+#include "driver/cuda_driver.h"
 #include "driver/devices.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
@@ -10,6 +11,18 @@
 #include <utility>
 
 namespace swr {
+
+CUfunction LoadedFixedKernels::function(const char* file, const char* entry) {
+  const std::lock_guard lock(mutex_);
+  auto known = kernels_.find(entry);
+  if (known == kernels_.end()) {
+    const CompiledKernel compiled = source_.compile_fixed(file, entry, sm_arch_);
+    const RelaxedCapture relaxed(cuda_driver().launch_calls);
+    known = kernels_.emplace(entry, Kernel(compiled.cubin, entry)).first;
+  }
+  return known->second.handle();
+}
+
 namespace {
 
 DeviceInfo device_of_current_context() {
@@ -82,8 +95,13 @@ ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
   const Kernel& loaded = known->second.kernel;
   const ServingTools tools{device_, *tile_counters_, *split_memory_, *fixed_kernels_,
                            loaded.handles()};
-  auto launch =
-      problem.operation().make_ready(problem, answer.variant, resident.ctas_per_sm, tools);
+  const OperationServing* const serving = problem.operation().serving();
+  if (serving == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "programs cannot launch " + to_string(problem) +
+                    " through the runtime; export its kernels with swr-tune export");
+  }
+  auto launch = serving->make_ready(problem, answer.variant, resident.ctas_per_sm, tools);
   std::vector<int> wanted = launch->smem_bytes_by_entry();
   if (wanted.empty()) {
     wanted.assign(loaded.handles().size(), smem_bytes(problem, answer.variant));

@@ -4,15 +4,17 @@
 
 #include "db/problem_key.h"
 #include "driver/ready_launch.h"
-#include "runtime/fixed_kernels.h"
+#include "runtime/kernel_source.h"
 #include <swr/device.h>
 #include <swr/generator.h>
+#include <swr/kernel.h>
 #include <swr/lookup.h>
 #include <swr/problem.h>
 
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +22,21 @@
 #include <vector>
 
 namespace swr {
+
+class LoadedFixedKernels final : public FixedKernels {
+ public:
+  /// The source must outlive it, and the context must be current in every call.
+  LoadedFixedKernels(KernelSource& source, int sm_arch) : source_(source), sm_arch_(sm_arch) {}
+
+  /// Safe while a stream is being captured.
+  CUfunction function(const char* file, const char* entry) override;
+
+ private:
+  KernelSource& source_;
+  int sm_arch_;
+  std::mutex mutex_;
+  std::map<std::string, Kernel> kernels_;  ///< By entry.
+};
 
 /// All that a launch needs.
 struct ReadyKernel {

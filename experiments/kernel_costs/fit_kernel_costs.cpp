@@ -7,7 +7,7 @@
 #include "experiments/kernel_costs/fitting.h"
 #include "experiments/kernel_costs/spaces.h"
 #include "experiments/l2_model/accuracy.h"
-#include "tuner/predict/shortlist.h"
+#include "tuner/predict/model_ranking.h"
 #include "tuner/run/robust_choice.h"
 #include <swr/error.h>
 

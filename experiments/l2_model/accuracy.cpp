@@ -2,8 +2,8 @@
 #include "experiments/l2_model/accuracy.h"
 
 #include "core/number_text.h"
+#include "tuner/predict/model_ranking.h"
 #include "tuner/predict/predicting_evaluator.h"
-#include "tuner/predict/shortlist.h"
 
 #include <algorithm>
 #include <cmath>

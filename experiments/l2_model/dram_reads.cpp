@@ -7,9 +7,8 @@
 #include "driver/devices.h"
 #include "driver/range_profiler.h"
 #include "operations/attention/buffers.h"
+#include "operations/attention/config.h"
 #include "operations/attention/kernel.h"
-#include "operations/attention/launch.h"
-#include "operations/attention/reference_kernels.h"
 #include "tuner/measure/placement.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -91,7 +91,7 @@ struct Foreseen {
 std::optional<Foreseen> foresee(const Published& point, const GpuProfile& profile,
                                 std::size_t walks) {
   const Problem problem = point.problem;
-  const auto predictor = problem.operation().make_predictor(profile);
+  const auto predictor = make_predictor(problem.operation(), profile);
   std::vector<std::pair<double, Variant>> floors;
   for (const Variant& variant : enumerate_space(problem, profile.device, {}).variants) {
     if (variant.as<GemmVariant>().family == point.family) {

@@ -4,9 +4,12 @@
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "db/match.h"
+#include "operations/attention/model/l2_traffic.h"
 #include "report/explain/analysis.h"
 #include "report/explain/metrics.h"
 #include "report/report.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <algorithm>
@@ -26,7 +29,12 @@ Value number(std::optional<long long> value) {
 
 Value sectors(const StudyRow& row) { return number(l2_sectors(row.result)); }
 Value formula(const StudyRow& row) {
-  return row.point->problem.operation().formula_sectors(row.point->problem, row.point->variant);
+  const Problem& problem = row.point->problem;
+  if (&problem.operation() != &attention_operation()) {
+    return std::nullopt;
+  }
+  return analytic_sectors(problem.as<AttentionProblem>(),
+                          row.point->variant.as<AttentionVariant>().tile_m);
 }
 Value deviation(const StudyRow& row) {
   const Value all = sectors(row);

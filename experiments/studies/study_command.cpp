@@ -8,15 +8,14 @@
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
-#include "tuner/cli/options/groups.h"
+#include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include "tuner/cli/report_sink.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include <swr/error.h>
 #include <swr/store.h>
 #include <swr/version.h>
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <ctime>
@@ -30,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
+RunInfo run_info(const TuneSession& session, const GpuChoice& gpu, const Generator& generator) {
   const bool measured = gpu.provenance() == Provenance::measured;
   return {.command = session.command_line,
           .swr_version = SWR_VERSION,
@@ -70,7 +69,8 @@ void write_header(std::ostream& out, const Session& session, const Study& study,
 /// A provenance of a study: where its results are stored, and who produces them.
 class StudyPart {
  public:
-  StudyPart(const Session& session, const GpuChoice& gpu, const Generator& generator, Store& store)
+  StudyPart(const TuneSession& session, const GpuChoice& gpu, const Generator& generator,
+            Store& store)
       : session_(session),
         generator_(generator),
         store_(store),
@@ -117,14 +117,14 @@ class StudyPart {
 
  private:
   void show(const StudyGroup& group) const {
-    if (!session_.options.quiet) {
+    if (!session_.common.quiet) {
       for (const StudyPoint* point : group.points) {
         session_.err << to_string(point->problem) << "  " << describe(point->variant) << "\n";
       }
     }
   }
 
-  const Session& session_;
+  const TuneSession& session_;
   const Generator& generator_;
   Store& store_;
   Provenance provenance_;
@@ -140,9 +140,9 @@ GpuChoice as_model(const GpuChoice& gpu) {
   return model;
 }
 
-void write_files(const Session& session, const Study& study, const GpuChoice& gpu,
-                 const RunInfo& run, const ResultOf& result_of, const StudyContext& context) {
-  const fs::path& directory = *session.options.out;
+void write_files(const Session& session, const fs::path& directory, const Study& study,
+                 const GpuChoice& gpu, const RunInfo& run, const ResultOf& result_of,
+                 const StudyContext& context) {
   std::error_code ignored_until_open;
   fs::create_directories(directory, ignored_until_open);
   const fs::path csv_path = directory / (study.name + ".csv");
@@ -170,40 +170,40 @@ PeerTimes peers_of(const std::optional<fs::path>& peers, const Study& study) {
 
 /// The command line as a value.
 struct Asked {
-  Options options;
   std::string study;
+  std::string gpu = "auto";
+  fs::path out;
+  bool force = false;
   /// A library's times beside those of the study.
   std::optional<fs::path> peers;
 };
 
-void declare(CLI::App& app, Asked& asked) {
+void declare(CommandLine& line, Asked& asked) {
   std::vector<std::string> names;
   std::string footer;
   for (const StudyEntry& study : studies()) {
     names.emplace_back(study.name);
     footer += std::string(study.name) + ": " + std::string(study.summary) + ".\n";
   }
-  app.footer(
+  line.set_footer(
       footer +
       "Points that the database knows are not tuned again, so the same command continues.\n\n"
       "Example: swr-study sawtooth --gpu gb10 --db study.db --out study");
-  app.add_option("name", asked.study, "One of the studies below")
-      ->check(CLI::IsMember(names))
-      ->required();
-  add_gpu_option(app, asked.options);
-  app.add_option("--out", asked.options.out,
-                 "Directory of NAME.csv and NAME.md; created when missing")
-      ->required()
-      ->type_name("DIR");
-  app.add_option("--peers", asked.peers, "Times of a library, for studies that compare with one")
-      ->type_name("FILE");
-  add_database_option(app, asked.options);
-  add_generator_options(app, asked.options);
-  add_quiet_option(app, asked.options);
-  app.add_flag("--force", asked.options.force, "Tune anew what the database knows");
+  OptionList options = line.own();
+  options.add("name", asked.study, "One of the studies below",
+              {.is_required = true, .words = names});
+  add_gpu_option(options, asked.gpu);
+  options.add("--out DIR", asked.out, "Directory of NAME.csv and NAME.md; created when missing",
+              {.is_required = true});
+  options.add("--peers FILE", asked.peers, "Times of a library, for studies that compare with one",
+              {.role = FileRole::input});
+  add_database_option(options);
+  add_generator_options(options);
+  add_quiet_option(options);
+  options.add("--force", asked.force, "Tune anew what the database knows");
 }
 
-int tune_and_write(const Session& session, const Asked& asked) {
+int tune_and_write(const TuneSession& session, const Asked& asked) {
   const GpuChoice gpu = choose_gpu(session.options.gpu);
   const Study study = make_study(asked.study, gpu.device);
   StudyContext context{.peers = peers_of(asked.peers, study)};
@@ -224,47 +224,35 @@ int tune_and_write(const Session& session, const Asked& asked) {
   if (!part.tune(study, interrupt)) {
     return kExitInterrupted;
   }
-  write_files(session, study, gpu, part.run(), part.results(), context);
+  write_files(session, asked.out, study, gpu, part.run(), part.results(), context);
   return kExitSuccess;
-}
-
-/// Measurements and compilations are served by this program too, as by swr-tune.
-int serve_or_tune(std::span<const std::string> arguments, const Asked& asked,
-                  const Session& session) {
-  if (!arguments.empty() && arguments[0] == kMeasureWorkerCommand) {
-    return run_measure_worker(session);
-  }
-  if (!arguments.empty() && arguments[0] == kCompileWorkerCommand) {
-    return run_compile_worker(session);
-  }
-  return tune_and_write(session, asked);
 }
 
 int parse_and_run(std::span<const std::string> arguments, const Environment& environment,
                   std::ostream& out, std::ostream& err) {
   Asked asked;
-  CLI::App app("Repeats a paper's experiments: measured on the GPU present, else predicted",
-               "swr-study");
-  declare(app, asked);
-  const bool serves = !arguments.empty() && (arguments[0] == kMeasureWorkerCommand ||
-                                             arguments[0] == kCompileWorkerCommand);
+  CommandLine line("swr-study",
+                   "Repeats a paper's experiments: measured on the GPU present, else predicted", 0);
+  declare(line, asked);
+  const std::string role = arguments.empty() ? "" : arguments[0];
+  const bool serves = role == kMeasureWorkerCommand || role == kCompileWorkerCommand;
   const auto own = arguments.subspan(serves ? 1 : 0);
-  try {
-    app.parse(
-        std::vector<std::string>(own.rbegin(), own.rend()));  // CLI11 takes them from the back.
-  } catch (const CLI::CallForHelp&) {
-    out << app.help();
+  const ParsedCommand parsed = line.parse({own.begin(), own.end()});
+  if (!parsed.help_text.empty()) {
+    out << parsed.help_text;
     return kExitSuccess;
-  } catch (const CLI::ParseError& error) {
-    throw Error(ErrorCode::invalid_argument, std::string(error.what()) + "; see swr-study --help");
   }
-  const Session session{.options = asked.options,
-                        .environment = environment,
-                        .command_line = command_line("swr-study", own),
-                        .arguments = {own.begin(), own.end()},
-                        .out = out,
-                        .err = err};
-  return serve_or_tune(arguments, asked, session);
+  const TuneSession session{{.common = parsed.common,
+                             .environment = environment,
+                             .command_line = command_line("swr-study", own),
+                             .arguments = {own.begin(), own.end()},
+                             .out = out,
+                             .err = err},
+                            {.gpu = asked.gpu, .force = asked.force}};
+  // Measurements and compilations are served by this program too, as by swr-tune.
+  return role == kMeasureWorkerCommand   ? run_measure_worker(session)
+         : role == kCompileWorkerCommand ? run_compile_worker(session)
+                                         : tune_and_write(session, asked);
 }
 
 }  // namespace

@@ -3,13 +3,35 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
-#include "operations/attention/reference_kernels.h"
-#include "operations/attention/tensor_layout.h"
+#include "operations/attention/kernel.h"
 #include <swr/attention_params.h>
 #include <swr/attention_problem.h>
 #include <swr/problem.h>
 
 namespace swr {
+
+/// Order of the dimensions in memory, outermost first.
+enum class MemoryOrder {
+  bhsd,  ///< [batch, head, sequence, head_dim]
+  bshd,  ///< [batch, sequence, head, head_dim], as projections produce it
+};
+
+struct TensorShape {
+  int batch = 1;
+  int heads = 1;
+  int seq = 1;
+  int head_dim = 16;
+};
+
+struct TensorLayout {
+  TensorStrides strides;
+  /// Elements from the first to the last, gaps included.
+  long long span_elements = 0;
+};
+
+/// Dense when alignment_bytes is 16. Otherwise rows lie alignment_bytes further apart than they
+/// are long, so that no larger power of two divides the strides.
+TensorLayout make_layout(const TensorShape& shape, int alignment_bytes, MemoryOrder order);
 
 /// A strided 16-bit tensor inside a larger allocation. Guards and gaps hold 0xff bytes, which is
 /// NaN in fp16, bf16 and fp32: reading them spoils the output, writing them is found afterwards.

@@ -1,51 +1,26 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/config.h"
 
+#include "core/members.h"
 #include "generator/config_text.h"
-#include "operations/attention/launch.h"
 #include "operations/attention/parts.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
 namespace swr {
-namespace {
-
-/// Every field of the configuration. The structured binding stops the build when a field is added
-/// to PortableAttentionConfig and forgotten here.
-std::string config_fields(const PortableAttentionConfig& config) {
-  const auto& [head_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps, stages, order,
-               persistence, smem_swizzle, split_kv, pack_gqa, kv_copy] = config;
-  return config_field("head_dim", config_text(head_dim)) +
-         config_field("dtype", config_text("DType", dtype)) +
-         config_field("causal", config_text(causal)) +
-         config_field("alignment_bytes", config_text(alignment_bytes)) +
-         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
-         config_field("warps", config_text(warps)) + config_field("stages", config_text(stages)) +
-         config_field("order", config_text("Order", order)) +
-         config_field("persistence", config_text("Persistence", persistence)) +
-         config_field("smem_swizzle", config_text(smem_swizzle)) +
-         config_field("split_kv", config_text(split_kv)) +
-         config_field("pack_gqa", config_text(pack_gqa)) +
-         config_field("kv_copy", config_text("KvCopy", kv_copy));
+constexpr auto members_of(const PortableAttentionConfig& /*of*/) {
+  using C = PortableAttentionConfig;
+  return all_members<C, &C::head_dim, &C::dtype, &C::causal, &C::alignment_bytes, &C::tile_m,
+                     &C::tile_n, &C::warps, &C::stages, &C::order, &C::persistence,
+                     &C::smem_swizzle, &C::split_kv, &C::pack_gqa, &C::kv_copy>();
 }
-
-/// The same for the Hopper family.
-std::string config_fields(const HopperAttentionConfig& config) {
-  const auto& [head_dim, dtype, causal, tile_m, tile_n, stages, mainloop, order, persistence,
-               p_operand, exp2_fma_eighths, unroll, kv_octets] = config;
-  return config_field("head_dim", config_text(head_dim)) +
-         config_field("dtype", config_text("DType", dtype)) +
-         config_field("causal", config_text(causal)) + config_field("tile_m", config_text(tile_m)) +
-         config_field("tile_n", config_text(tile_n)) + config_field("stages", config_text(stages)) +
-         config_field("mainloop", config_text("Mainloop", mainloop)) +
-         config_field("order", config_text("Order", order)) +
-         config_field("persistence", config_text("Persistence", persistence)) +
-         config_field("p_operand", config_text("POperand", p_operand)) +
-         config_field("exp2_fma_eighths", config_text(exp2_fma_eighths)) +
-         config_field("unroll", config_text(unroll));
+/// Without kv_octets, of kernels that no variant has.
+constexpr auto members_of(const HopperAttentionConfig& /*of*/) {
+  using C = HopperAttentionConfig;
+  return Members<&C::head_dim, &C::dtype, &C::causal, &C::tile_m, &C::tile_n, &C::stages,
+                 &C::mainloop, &C::order, &C::persistence, &C::p_operand, &C::exp2_fma_eighths,
+                 &C::unroll>();
 }
-
-}  // namespace
 
 PortableAttentionConfig make_attention_config(const AttentionProblem& problem,
                                               const AttentionVariant& variant) {
@@ -103,11 +78,12 @@ AttentionParams make_attention_params(const AttentionProblem& problem) {
 }
 
 std::string config_header(const PortableAttentionConfig& config) {
-  return config_header("attention/config.h", "PortableAttentionConfig", config_fields(config));
+  return config_header("attention/config.h", "PortableAttentionConfig", designated_members(config));
 }
 
 std::string config_header(const HopperAttentionConfig& config) {
-  return config_header("attention/hopper/config.h", "HopperAttentionConfig", config_fields(config));
+  return config_header("attention/hopper/config.h", "HopperAttentionConfig",
+                       designated_members(config));
 }
 
 std::string config_header_of(const AttentionProblem& problem, const AttentionVariant& variant) {

@@ -3,11 +3,14 @@
 // configurations.
 #pragma once
 
+#include "operations/attention/launch_plan.h"
 #include "templates/attention/config.h"
 #include "templates/attention/hopper/config.h"
 #include <swr/attention_params.h>
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/problem.h>
+#include <swr/variant.h>
 
 #include <string>
 #include <variant>
@@ -36,5 +39,10 @@ AttentionParams make_attention_params(const AttentionProblem& problem);
 int threads_per_cta(const AttentionFamilyConfig& config);
 /// Dynamic shared memory of a CTA.
 int smem_bytes(const AttentionFamilyConfig& config);
+
+/// How a compiled variant is launched on a device, for every problem of this kind.
+/// Requires: ctas_per_sm >= 1.
+AttentionLaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
+                                int sm_count, int ctas_per_sm);
 
 }  // namespace swr

@@ -4,6 +4,7 @@
 
 #include "driver/cuda_driver.h"
 #include "operations/attention/attention_launch.h"
+#include <swr/generator.h>
 
 #include <memory>
 
@@ -23,6 +24,17 @@ class AttentionKernel {
  private:
   std::shared_ptr<const Kernel> kernel_;
   AttentionLaunchPlan plan_;
+};
+
+struct ReferenceKernels {
+  /// Throws: Error{compile_failed}; DriverError.
+  ReferenceKernels(const Generator& generator, int sm_arch);
+
+  Kernel attention;
+  Kernel random_fill;
+  Kernel compare_output;
+  Kernel compare_lse;
+  Kernel count_disturbed;
 };
 
 }  // namespace swr

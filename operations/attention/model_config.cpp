@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/model_config.h"
-
 #include "core/reject.h"
+#include "operations/attention/parts.h"
 #include <swr/attention_problem.h>
 
 #include <optional>

@@ -2,14 +2,9 @@
 // Attention as an operation.
 #include "core/architectures.h"
 #include "core/typed_operation.h"
-#include "operations/attention/explained.h"
-#include "operations/attention/model/analytic_sectors.h"
-#include "operations/attention/model/predictor.h"
-#include "operations/attention/model/walk_cost.h"
-#include "operations/attention/model_config.h"
-#include "operations/attention/package.h"
+#include "operations/attention/model/l2_traffic.h"
+#include "operations/attention/model/walk.h"
 #include "operations/attention/parts.h"
-#include "operations/attention/serve.h"
 #include "operations/attention/workload.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -44,8 +39,27 @@ constexpr std::array kFamilySources{
                  .config_header = "selected_hopper_attention_config.h"},
 };
 
-class AttentionOperation final : public TypedOperation<AttentionProblem, AttentionVariant> {
+constexpr TypedParts<AttentionProblem, AttentionVariant> kParts{
+    .text = to_string,
+    .file_name = file_name_of,
+    .description = description_of,
+    .description_without_order = description_without_order_of,
+    .conflict_advice = conflict_advice_of,
+    .modelled_variant = modelled_variant_of,
+    .quick_time_us = quick_time_us_of,
+    .trusted_octaves = trusted_octaves_of,
+    .near_kind = near_kind_of,
+    .without_launch_choices = kernel_choices,
+    .without_tile_order = in_usual_tile_order,
+    .is_split = has_splits};
+
+class AttentionOperation final : public TypedOperation<AttentionProblem, AttentionVariant>,
+                                 public OperationModel,
+                                 public OperationServing,
+                                 public OperationPackage {
  public:
+  AttentionOperation() : TypedOperation(kParts) {}
+
   std::string_view name() const override { return "attention"; }
   std::string_view summary() const override { return "O = softmax(scale Q K^T + mask) V, forward"; }
   std::string_view example() const override {
@@ -59,10 +73,6 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
   /// One for each score.
   double exponential_count(const Problem& problem) const override {
     return swr::flop_count(one(problem)) / 4 / one(problem).head_dim;
-  }
-  std::optional<double> formula_sectors(const Problem& problem,
-                                        const Variant& variant) const override {
-    return analytic_sectors(one(problem), one(variant).tile_m);
   }
   std::optional<Problem> reference_problem() const override {
     return AttentionProblem{
@@ -121,6 +131,7 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
     return std::make_unique<AttentionWorkload>(one(problem), tools.kernels<ReferenceKernels>(),
                                                tools.stream, tools.sm_count, seed);
   }
+  const OperationModel* model() const override { return this; }
   std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
     return make_attention_predictor(profile);
   }
@@ -140,13 +151,15 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
   std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const override {
     return explain_attention(request);
   }
+  const OperationServing* serving() const override { return this; }
   std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
                                           int ctas_per_sm,
                                           const ServingTools& tools) const override {
     return make_ready_attention(one(problem), one(variant), ctas_per_sm, tools);
   }
 
-  const PackagePart* package_part() const override { return &attention_package_part(); }
+  const OperationPackage* package() const override { return this; }
+  const PackagePart& package_part() const override { return attention_package_part(); }
   std::string package_row(const PackagedKernel& kernel) const override {
     return attention_package_row(kernel);
   }

@@ -3,10 +3,19 @@
 // each is for.
 #pragma once
 
+#include "core/json.h"
+#include "core/model_work.h"
 #include "core/operation.h"
+#include "core/package_text.h"
+#include "driver/ready_launch.h"
+#include "model/predictor.h"
+#include "model/profile/gpu_profile.h"
+#include "report/explain/explanation.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/problem.h>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -61,5 +70,33 @@ std::string description_of(const AttentionVariant& variant);
 std::string description_without_order_of(const AttentionVariant& variant);
 std::string conflict_advice_of(const AttentionVariant& variant);
 const Advice& attention_advice();
+
+const PackagePart& attention_package_part();
+/// Problem and launch of a kernel, as C++ of the package's table.
+std::string attention_package_row(const PackagedKernel& kernel);
+
+/// Its launches take an AttentionCall. Throws: DriverError.
+std::unique_ptr<ReadyLaunch> make_ready_attention(const AttentionProblem& problem,
+                                                  const AttentionVariant& variant, int ctas_per_sm,
+                                                  const ServingTools& tools);
+
+/// Operation::problems_of_model(): one problem for each length and batch.
+std::vector<Problem> attention_problems_of_model(const Json& config, const ModelWork& work);
+
+std::unique_ptr<Predictor> make_attention_predictor(const GpuProfile& profile);
+
+/// Operation::miss_ratio_curve().
+MissRatioCurve attention_miss_ratios(const AttentionProblem& problem,
+                                     const AttentionVariant& variant, int ctas_per_sm,
+                                     const GpuProfile& profile,
+                                     std::span<const long long> capacities_bytes);
+
+/// As Predictor::estimated_resources().
+KernelResources estimated_resources(const AttentionProblem& problem,
+                                    const AttentionVariant& variant);
+
+// explained.cpp
+/// Throws: Error{invalid_argument} when no CTA fits an SM.
+std::unique_ptr<ExplainedVariant> explain_attention(const ExplainRequest& request);
 
 }  // namespace swr

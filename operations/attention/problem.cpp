@@ -2,7 +2,7 @@
 #include "core/field_builders.h"
 #include "core/reject.h"
 #include "operations/attention/parts.h"
-#include "operations/attention_size_fields.h"
+#include "operations/attention_fields.h"
 #include <swr/attention_problem.h>
 
 #include <algorithm>

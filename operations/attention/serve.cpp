@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/serve.h"
-
 #include "operations/attention/attention_launch.h"
-#include "operations/attention/launch.h"
+#include "operations/attention/config.h"
+#include "operations/attention/parts.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/runtime.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
 #include "operations/attention/parts.h"
-#include "operations/attention_mainloops.h"
+#include "operations/attention_fields.h"
 #include <swr/attention_variant.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "driver/cuda_driver.h"
 #include "operations/attention/buffers.h"
-#include "operations/attention/reference_kernels.h"
+#include "operations/attention/kernel.h"
 #include "operations/verdict.h"
 
 namespace swr {

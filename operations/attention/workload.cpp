@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/workload.h"
 
+#include "operations/attention/config.h"
 #include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
-#include "operations/attention/launch.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // From problem and variant to what is compiled and launched.
+#include "core/members.h"
 #include "generator/config_text.h"
 #include "operations/attention_backward/parts.h"
 
@@ -10,6 +11,25 @@
 #include <variant>
 
 namespace swr {
+constexpr auto members_of(const KeyPassConfig& /*of*/) {
+  using C = KeyPassConfig;
+  return all_members<C, &C::head_dim, &C::value_dim, &C::dtype, &C::causal, &C::alignment_bytes,
+                     &C::tile_m, &C::tile_n, &C::warps, &C::rows_at_once, &C::column_groups,
+                     &C::stages, &C::dq_sum, &C::wide_adds, &C::order, &C::persistence,
+                     &C::smem_swizzle>();
+}
+constexpr auto members_of(const HopperKeyPassConfig& /*of*/) {
+  using C = HopperKeyPassConfig;
+  return all_members<C, &C::head_dim, &C::value_dim, &C::dtype, &C::causal, &C::tile_m, &C::tile_n,
+                     &C::warps, &C::stages, &C::dq_sum, &C::order, &C::persistence>();
+}
+constexpr auto members_of(const QueryPassConfig& /*of*/) {
+  using C = QueryPassConfig;
+  return all_members<C, &C::head_dim, &C::value_dim, &C::dtype, &C::causal, &C::alignment_bytes,
+                     &C::tile_m, &C::tile_n, &C::warps, &C::keys_at_once, &C::stages, &C::order,
+                     &C::persistence, &C::smem_swizzle>();
+}
+
 namespace {
 
 KeyPassConfig key_config(const AttentionBackwardProblem& problem,
@@ -64,67 +84,17 @@ QueryPassConfig query_config(const AttentionBackwardProblem& problem,
           .smem_swizzle = true};
 }
 
-// Every field of the configurations. The structured bindings stop the build when a field is added
-// and forgotten here.
-
-std::string members_of(const KeyPassConfig& config) {
-  const auto& [head_dim, value_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps,
-               rows_at_once, column_groups, stages, dq_sum, wide_adds, order, persistence,
-               smem_swizzle] = config;
-  return "{\n" + config_field("head_dim", config_text(head_dim)) +
-         config_field("value_dim", config_text(value_dim)) +
-         config_field("dtype", config_text("DType", dtype)) +
-         config_field("causal", config_text(causal)) +
-         config_field("alignment_bytes", config_text(alignment_bytes)) +
-         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
-         config_field("warps", config_text(warps)) +
-         config_field("rows_at_once", config_text(rows_at_once)) +
-         config_field("column_groups", config_text(column_groups)) +
-         config_field("stages", config_text(stages)) +
-         config_field("dq_sum", config_text("DqSum", dq_sum)) +
-         config_field("wide_adds", config_text(wide_adds)) +
-         config_field("order", config_text("QOrder", order)) +
-         config_field("persistence", config_text("Persistence", persistence)) +
-         config_field("smem_swizzle", config_text(smem_swizzle)) + "    }";
-}
-
-std::string members_of(const HopperKeyPassConfig& config) {
-  const auto& [head_dim, value_dim, dtype, causal, tile_m, tile_n, warps, stages, dq_sum, order,
-               persistence] = config;
-  return "{\n" + config_field("head_dim", config_text(head_dim)) +
-         config_field("value_dim", config_text(value_dim)) +
-         config_field("dtype", config_text("DType", dtype)) +
-         config_field("causal", config_text(causal)) + config_field("tile_m", config_text(tile_m)) +
-         config_field("tile_n", config_text(tile_n)) + config_field("warps", config_text(warps)) +
-         config_field("stages", config_text(stages)) +
-         config_field("dq_sum", config_text("DqSum", dq_sum)) +
-         config_field("order", config_text("QOrder", order)) +
-         config_field("persistence", config_text("Persistence", persistence)) + "    }";
-}
-
-std::string members_of(const QueryPassConfig& config) {
-  const auto& [head_dim, value_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps,
-               keys_at_once, stages, order, persistence, smem_swizzle] = config;
-  return "{\n" + config_field("head_dim", config_text(head_dim)) +
-         config_field("value_dim", config_text(value_dim)) +
-         config_field("dtype", config_text("DType", dtype)) +
-         config_field("causal", config_text(causal)) +
-         config_field("alignment_bytes", config_text(alignment_bytes)) +
-         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
-         config_field("warps", config_text(warps)) +
-         config_field("keys_at_once", config_text(keys_at_once)) +
-         config_field("stages", config_text(stages)) +
-         config_field("order", config_text("Order", order)) +
-         config_field("persistence", config_text("Persistence", persistence)) +
-         config_field("smem_swizzle", config_text(smem_swizzle)) + "    }";
+template <typename Config>
+std::string braced_members(const Config& config) {
+  return "{\n" + designated_members(config) + "    }";
 }
 
 template <typename Config>
 std::string header_of(const Config& config, const char* file, const char* type) {
   return config_header(file, type,
-                       config_field("form", config_text("BackwardForm", config.form)) +
-                           config_field("key", members_of(config.key)) +
-                           config_field("query", members_of(config.query)));
+                       config_field("form", cpp_text(config.form, "")) +
+                           config_field("key", braced_members(config.key)) +
+                           config_field("query", braced_members(config.query)));
 }
 
 std::string header_of(const AttentionBackwardConfig& config) {

@@ -3,7 +3,7 @@
 #include "core/typed_operation.h"
 #include "driver/ready_launch.h"
 #include "model/predictor.h"
-#include "operations/attention/model_config.h"
+#include "operations/attention/parts.h"
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
 #include "operations/workload.h"
@@ -61,9 +61,23 @@ AttentionBackwardProblem backward_of(const AttentionProblem& forward) {
           .alignment_bytes = forward.alignment_bytes};
 }
 
+constexpr TypedParts<AttentionBackwardProblem, AttentionBackwardVariant> kParts{
+    .text = to_string,
+    .file_name = file_name_of,
+    .description = description_of,
+    .description_without_order = description_without_order_of,
+    .near_kind = near_kind_of,
+    .without_launch_choices = kernel_choices,
+    .without_tile_order = in_usual_tile_order,
+    .is_split = has_splits};
+
 class AttentionBackwardOperation final
-    : public TypedOperation<AttentionBackwardProblem, AttentionBackwardVariant> {
+    : public TypedOperation<AttentionBackwardProblem, AttentionBackwardVariant>,
+      public OperationModel,
+      public OperationServing {
  public:
+  AttentionBackwardOperation() : TypedOperation(kParts) {}
+
   std::string_view name() const override { return "attention_backward"; }
   std::string_view summary() const override { return "dQ, dK and dV of attention, from dO"; }
   std::string_view example() const override {
@@ -145,9 +159,11 @@ class AttentionBackwardOperation final
                                           unsigned long long seed) const override {
     return make_attention_backward_workload(one(problem), tools, seed);
   }
+  const OperationModel* model() const override { return this; }
   std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
     return make_attention_backward_predictor(profile);
   }
+  const OperationServing* serving() const override { return this; }
   std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
                                           int ctas_per_sm,
                                           const ServingTools& tools) const override {

@@ -2,7 +2,7 @@
 #include "core/field_builders.h"
 #include "core/reject.h"
 #include "operations/attention_backward/parts.h"
-#include "operations/attention_size_fields.h"
+#include "operations/attention_fields.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/members.h"
 #include "generator/config_text.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
@@ -8,52 +9,28 @@
 #include <numeric>
 
 namespace swr {
+constexpr auto members_of(const ServingAttentionConfig& /*of*/) {
+  using C = ServingAttentionConfig;
+  return all_members<C, &C::head_dim, &C::head_dim_v, &C::dtype, &C::mask, &C::softcap,
+                     &C::kv_source, &C::page_copy, &C::tile_m, &C::tile_n, &C::warps, &C::stages,
+                     &C::order, &C::persistence, &C::smem_swizzle, &C::pack_gqa, &C::deal>();
+}
+constexpr auto members_of(const HopperServingConfig& /*of*/) {
+  using C = HopperServingConfig;
+  return all_members<C, &C::head_dim, &C::dtype, &C::mask, &C::softcap, &C::kv_source,
+                     &C::piece_rows, &C::tile_m, &C::tile_n, &C::stages, &C::mainloop, &C::order,
+                     &C::persistence>();
+}
+
 namespace {
-
-/// Every field of the configuration. The structured binding stops the build when a field is added
-/// and forgotten here.
-std::string config_fields(const ServingAttentionConfig& config) {
-  const auto& [head_dim, head_dim_v, dtype, mask, softcap, kv_source, page_copy, tile_m, tile_n,
-               warps, stages, order, persistence, smem_swizzle, pack_gqa, deal] = config;
-  return config_field("head_dim", config_text(head_dim)) +
-         config_field("head_dim_v", config_text(head_dim_v)) +
-         config_field("dtype", config_text("DType", dtype)) +
-         config_field("mask", config_text("ServingMask", mask)) +
-         config_field("softcap", config_text("Softcap", softcap)) +
-         config_field("kv_source", config_text("KvSource", kv_source)) +
-         config_field("page_copy", config_text("PageCopy", page_copy)) +
-         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
-         config_field("warps", config_text(warps)) + config_field("stages", config_text(stages)) +
-         config_field("order", config_text("Order", order)) +
-         config_field("persistence", config_text("Persistence", persistence)) +
-         config_field("smem_swizzle", config_text(smem_swizzle)) +
-         config_field("pack_gqa", config_text(pack_gqa)) +
-         config_field("deal", config_text("Deal", deal));
-}
-
-std::string config_fields(const HopperServingConfig& config) {
-  const auto& [head_dim, dtype, mask, softcap, kv_source, piece_rows, tile_m, tile_n, stages,
-               mainloop, order, persistence] = config;
-  return config_field("head_dim", config_text(head_dim)) +
-         config_field("dtype", config_text("DType", dtype)) +
-         config_field("mask", config_text("ServingMask", mask)) +
-         config_field("softcap", config_text("Softcap", softcap)) +
-         config_field("kv_source", config_text("KvSource", kv_source)) +
-         config_field("piece_rows", config_text(piece_rows)) +
-         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
-         config_field("stages", config_text(stages)) +
-         config_field("mainloop", config_text("Mainloop", mainloop)) +
-         config_field("order", config_text("Order", order)) +
-         config_field("persistence", config_text("Persistence", persistence));
-}
 
 std::string header_of(const ServingAttentionConfig& config) {
   return config_header("attention_serving/config.h", "ServingAttentionConfig",
-                       config_fields(config));
+                       designated_members(config));
 }
 std::string header_of(const HopperServingConfig& config) {
   return config_header("attention_serving/hopper/config.h", "HopperServingConfig",
-                       config_fields(config));
+                       designated_members(config));
 }
 
 KvSource kv_source_of(const ServingAttentionProblem& problem) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Attention over sequences of unequal length as an operation.
 #include "core/architectures.h"
-#include "core/measured_hull.h"
 #include "core/typed_operation.h"
 #include "model/predictor.h"
 #include "operations/attention_serving/parts.h"
@@ -33,10 +32,19 @@ constexpr std::array kSources{
                  .config_header = "selected_hopper_serving_config.h"},
 };
 
+constexpr TypedParts<ServingAttentionProblem, ServingAttentionVariant> kParts{
+    .text = to_string,
+    .file_name = file_name_of,
+    .without_launch_choices = kernel_choices,
+    .without_tile_order = in_usual_tile_order};
+
 class ServingAttentionOperation final
     : public TypedOperation<ServingAttentionProblem, ServingAttentionVariant>,
-      public AnswersNearItsHull {
+      public OperationModel,
+      public OperationServing {
  public:
+  ServingAttentionOperation() : TypedOperation(kParts) {}
+
   /// Lengths scatter, and parts of rows cost: a step beyond the longest is as far as anybody looked
   /// (docs/serving.md).
   double octaves_beyond_hull() const override { return 1.0; }
@@ -61,9 +69,11 @@ class ServingAttentionOperation final
                                           unsigned long long seed) const override {
     return make_serving_attention_workload(one(problem), tools, seed);
   }
+  const OperationModel* model() const override { return this; }
   std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
     return make_serving_attention_predictor(profile);
   }
+  const OperationServing* serving() const override { return this; }
   std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
                                           int ctas_per_sm,
                                           const ServingTools& tools) const override {

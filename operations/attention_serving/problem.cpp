@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
 #include "core/reject.h"
+#include "operations/attention_fields.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
-#include "operations/attention_size_fields.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include "core/constraint_rules.h"
 #include "core/field_builders.h"
 #include "generator/expansion.h"
-#include "operations/attention_mainloops.h"
+#include "operations/attention_fields.h"
 #include "operations/attention_serving/parts.h"
 
 #include <algorithm>

@@ -7,66 +7,6 @@
 #include <swr/gemm_variant.h>
 
 namespace swr {
-namespace {
-
-/// Every field of the configuration. The structured binding stops the build when a field is added
-/// to HopperGemmConfig and forgotten here.
-std::string config_fields(const HopperGemmConfig& config) {
-  const auto& [dtype, output, layout, reads_c, tile_m, tile_n, tile_k, stages, mainloop, consumers,
-               cluster_m, cluster_n, cluster_k, persistence, k_order, split_k, scaling,
-               promote_every, has_bias, activation, gated, output_scaling, groups] = config;
-  return config_field("dtype", config_text("DType", dtype)) +
-         config_field("output", config_text("OutputType", output)) +
-         config_field("layout", config_text("GemmLayout", layout)) +
-         config_field("reads_c", config_text(reads_c)) +
-         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
-         config_field("tile_k", config_text(tile_k)) + config_field("stages", config_text(stages)) +
-         config_field("mainloop", config_text("GemmMainloop", mainloop)) +
-         config_field("consumers", config_text(consumers)) +
-         config_field("cluster_m", config_text(cluster_m)) +
-         config_field("cluster_n", config_text(cluster_n)) +
-         config_field("cluster_k", config_text(cluster_k)) +
-         config_field("persistence", config_text("Persistence", persistence)) +
-         config_field("k_order", config_text("Order", k_order)) +
-         config_field("split_k", config_text(split_k)) +
-         config_field("scaling", config_text("Scaling", scaling)) +
-         config_field("promote_every", config_text(promote_every)) +
-         config_field("has_bias", config_text(has_bias)) +
-         config_field("activation", config_text("Activation", activation)) +
-         config_field("gated", config_text(gated)) +
-         config_field("output_scaling", config_text("Scaling", output_scaling)) +
-         config_field("groups", config_text("GemmGroups", groups));
-}
-
-/// The same for the portable family.
-std::string config_fields(const PortableGemmConfig& config) {
-  const auto& [dtype, output, layout, reads_c, alignment_bytes, tile_m, tile_n, tile_k, warps_m,
-               warps_n, stages, persistence, k_order, split_k, scaling, promote_every, has_bias,
-               activation, gated, output_scaling, groups] = config;
-  return config_field("dtype", config_text("DType", dtype)) +
-         config_field("output", config_text("OutputType", output)) +
-         config_field("layout", config_text("GemmLayout", layout)) +
-         config_field("reads_c", config_text(reads_c)) +
-         config_field("alignment_bytes", config_text(alignment_bytes)) +
-         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
-         config_field("tile_k", config_text(tile_k)) +
-         config_field("warps_m", config_text(warps_m)) +
-         config_field("warps_n", config_text(warps_n)) +
-         config_field("stages", config_text(stages)) +
-         config_field("persistence", config_text("Persistence", persistence)) +
-         config_field("k_order", config_text("Order", k_order)) +
-         config_field("split_k", config_text(split_k)) +
-         config_field("scaling", config_text("Scaling", scaling)) +
-         config_field("promote_every", config_text(promote_every)) +
-         config_field("has_bias", config_text(has_bias)) +
-         config_field("activation", config_text("Activation", activation)) +
-         config_field("gated", config_text(gated)) +
-         config_field("output_scaling", config_text("Scaling", output_scaling)) +
-         config_field("groups", config_text("GemmGroups", groups));
-}
-
-}  // namespace
-
 HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmVariant& variant) {
   return {.dtype = problem.dtype,
           .output = problem.output,
@@ -143,11 +83,11 @@ int worker_count(const GemmVariant& variant, int sm_count, int ctas_per_sm) {
 }
 
 std::string config_header(const HopperGemmConfig& config) {
-  return config_header("gemm/hopper/config.h", "HopperGemmConfig", config_fields(config));
+  return config_header("gemm/hopper/config.h", "HopperGemmConfig", designated_members(config));
 }
 
 std::string config_header(const PortableGemmConfig& config) {
-  return config_header("gemm/portable/config.h", "PortableGemmConfig", config_fields(config));
+  return config_header("gemm/portable/config.h", "PortableGemmConfig", designated_members(config));
 }
 
 std::string config_header_of(const GemmProblem& problem, const GemmVariant& variant) {

@@ -3,6 +3,7 @@
 // configurations and launch parameters.
 #pragma once
 
+#include "core/members.h"
 #include "templates/gemm/hopper/config.h"
 #include "templates/gemm/portable/config.h"
 #include <swr/gemm_params.h>
@@ -13,6 +14,23 @@
 #include <variant>
 
 namespace swr {
+
+// What the generated header and the rows of packages list.
+constexpr auto members_of(const HopperGemmConfig& /*of*/) {
+  using C = HopperGemmConfig;
+  return all_members<C, &C::dtype, &C::output, &C::layout, &C::reads_c, &C::tile_m, &C::tile_n,
+                     &C::tile_k, &C::stages, &C::mainloop, &C::consumers, &C::cluster_m,
+                     &C::cluster_n, &C::cluster_k, &C::persistence, &C::k_order, &C::split_k,
+                     &C::scaling, &C::promote_every, &C::has_bias, &C::activation, &C::gated,
+                     &C::output_scaling, &C::groups>();
+}
+constexpr auto members_of(const PortableGemmConfig& /*of*/) {
+  using C = PortableGemmConfig;
+  return all_members<C, &C::dtype, &C::output, &C::layout, &C::reads_c, &C::alignment_bytes,
+                     &C::tile_m, &C::tile_n, &C::tile_k, &C::warps_m, &C::warps_n, &C::stages,
+                     &C::persistence, &C::k_order, &C::split_k, &C::scaling, &C::promote_every,
+                     &C::has_bias, &C::activation, &C::gated, &C::output_scaling, &C::groups>();
+}
 
 /// The axes of the variant are taken as they are, whatever its family.
 HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmVariant& variant);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What is known of a GEMM variant, for people and for programs.
-#include "operations/gemm/explained.h"
-
 #include "core/number_text.h"
 #include "operations/gemm/model/explanation.h"
 #include "operations/gemm/parts.h"
 #include "report/explain/analysis.h"
-#include "report/explain/describe.h"
 #include "report/explain/explain_text.h"
 #include "report/explain/memory_access.h"
 #include <swr/gemm_problem.h>
@@ -20,134 +17,82 @@
 namespace swr {
 namespace {
 
-struct ExplainedGemm {
+struct ExplainedGemm : Explained {
   GemmProblem problem;
-  GpuProfile profile;
   GemmVariant variant;
-  std::string chosen;
-  GemmExplanation model;
-  /// Measured where there is a measurement, else predicted.
-  VariantResult result;
+  GemmExplanation model = {};
 };
 
-VariantResult predicted_result(const ExplainSubject& subject, const GemmExplanation& model) {
-  VariantResult result;
-  result.variant = subject.variant;
-  result.resources = subject.resources;
-  result.smem_bytes = static_cast<int>(total_bytes(model.buffers));
-  result.ctas_per_sm = model.occupancy.ctas_per_sm;
-  result.outcome = as_prediction(model.prediction, model.traffic);
-  return result;
-}
-
-int threads_of(const ExplainedGemm& all) { return threads_per_cta(all.problem, all.variant); }
-
-double occupied_share(const ExplainedGemm& all) {
-  return static_cast<double>(threads_of(all)) * all.model.occupancy.ctas_per_sm /
-         all.profile.device.max_threads_per_sm;
-}
-
 void print_launch(std::ostream& out, const ExplainedGemm& all) {
-  const KernelResources& resources = all.result.resources;
   const GemmExplanation& model = all.model;
-  out << "launch (compiler and occupancy)\n";
-  line(out, "registers per thread", std::to_string(resources.registers_per_thread));
-  line(out, "spills", std::to_string(resources.spill_store_bytes + resources.spill_load_bytes),
-       "bytes per thread, stores and loads");
-  line(out, "threads", std::to_string(threads_of(all)), "per CTA");
-  line(out, "CTAs per SM", std::to_string(model.occupancy.ctas_per_sm),
-       "limited by " + model.occupancy.limited_by);
-  line(out, "occupancy", percent_text(occupied_share(all)), "of the threads an SM holds at most");
-  line(out, "CTAs", grouped_text(model.ctas), "the grid");
-  line(out, "tiles", grouped_text(model.launch.schedule.work_items()),
-       "of clusters, splits and batch included");
-  line(out, "waves", significant_text(model.waves, 3), "tiles over clusters that can run at once");
-  line(out, "idle SMs", percent_text(1.0 - model.waves / std::ceil(model.waves)),
-       "of the time, as the last round has fewer tiles than the others");
-  line(out, "k-blocks", grouped_text(model.traffic.summary.makespan_steps),
-       "of the SM that works longest");
-}
-
-void print_smem(std::ostream& out, const ExplainedGemm& all) {
-  out << "shared memory of a CTA\n";
-  for (const NamedBytes& buffer : all.model.buffers) {
-    line(out, buffer.name, grouped_text(buffer.bytes), "bytes");
-  }
-  const long long together = total_bytes(all.model.buffers);
-  line(out, "together", grouped_text(together),
-       "bytes; alone it would admit " + std::to_string(ctas_by_smem(together, all.profile.device)) +
-           " CTAs per SM");
+  Rows rows = launch_rows(all);
+  rows.push_back({"tiles", grouped_text(model.launch.schedule.work_items()),
+                  "of clusters, splits and batch included"});
+  rows.push_back(
+      {"waves", significant_text(all.waves, 3), "tiles over clusters that can run at once"});
+  rows.push_back({"idle SMs", percent_text(1.0 - all.waves / std::ceil(all.waves)),
+                  "of the time, as the last round has fewer tiles than the others"});
+  rows.push_back({"k-blocks", grouped_text(model.traffic.summary.makespan_steps),
+                  "of the SM that works longest"});
+  print_rows(out, "launch (compiler and occupancy)", rows);
 }
 
 /// Lines of a tile start where rows do: at all multiples of what the pitch shares with a line.
-void print_pitch(std::ostream& out, const std::string& name, long long row_bytes, double cost) {
+void add_pitch(Rows& rows, const std::string& name, long long row_bytes, double cost) {
   constexpr long long kLine = 128;
   const double starts =
       static_cast<double>(kLine) / static_cast<double>(std::gcd(row_bytes, kLine));
   const bool splits_sectors = row_bytes % kSectorBytes != 0;
   if (starts > 1) {
-    line(out, "rows of " + name, grouped_text(row_bytes) + " bytes",
+    rows.push_back(
+        {"rows of " + name, grouped_text(row_bytes) + " bytes",
          percent_text(1.0 - 1.0 / starts) + " of a tile's lines lie in two of L2's" +
              (splits_sectors ? ", with an eighth more sectors" : "") + "; loads cost " +
-             significant_text(cost, 2) + " times as much");
+             significant_text(cost, 2) + " times as much"});
   }
 }
 
 void print_matrices(std::ostream& out, const ExplainedGemm& all) {
-  out << "global memory (bytes between L2 and the SMs, from the schedule)\n";
+  Rows rows;
   long long demanded = 0;
   long long compulsory = 0;
   for (const MatrixBytes& matrix : all.model.matrices) {
-    line(out, matrix.matrix, grouped_text(matrix.demanded),
-         grouped_text(matrix.compulsory) + " compulsory");
+    rows.push_back({matrix.matrix, grouped_text(matrix.demanded),
+                    grouped_text(matrix.compulsory) + " compulsory"});
     demanded += matrix.demanded;
     compulsory += matrix.compulsory;
   }
-  line(out, "amplification",
+  rows.push_back(
+      {"amplification",
        significant_text(static_cast<double>(demanded) / static_cast<double>(compulsory), 4),
-       "times the compulsory " + grouped_text(compulsory));
+       "times the compulsory " + grouped_text(compulsory)});
   if (all.variant.family == Family::hopper) {
     const LineCosts lines = line_costs_of(all.problem);
-    print_pitch(out, "A", a_row_bytes(all.problem), lines.a);
-    print_pitch(out, "B", b_row_bytes(all.problem), lines.b);
+    add_pitch(rows, "A", a_row_bytes(all.problem), lines.a);
+    add_pitch(rows, "B", b_row_bytes(all.problem), lines.b);
   }
+  print_rows(out, "global memory (bytes between L2 and the SMs, from the schedule)", rows);
 }
 
 void print_time(std::ostream& out, const GemmPrediction& terms) {
-  out << "time (predicted)\n";
-  line(out, "products", time_text(terms.matrix_us), "or the shared memory that feeds them");
-  line(out, "L2", time_text(terms.l2_us), "sectors over L2 bandwidth");
-  line(out, "DRAM", time_text(terms.dram_us), "misses over DRAM bandwidth");
-  line(out, "latency", time_text(terms.latency_us),
-       "beyond the overlap of these; in it epilogues " + time_text(terms.epilogue_us) +
-           ", sums of splits " + time_text(terms.split_us));
-  line(out, "total", time_text(terms.time_us),
-       std::string("the first three overlap") +
-           (terms.relative_error > 0 ? "; uncertain by " + percent_text(terms.relative_error)
-                                     : std::string()));
+  print_rows(out, "time (predicted)",
+             {{"products", time_text(terms.matrix_us), "or the shared memory that feeds them"},
+              {"L2", time_text(terms.l2_us), "sectors over L2 bandwidth"},
+              {"DRAM", time_text(terms.dram_us), "misses over DRAM bandwidth"},
+              {"latency", time_text(terms.latency_us),
+               "beyond the overlap of these; in it epilogues " + time_text(terms.epilogue_us) +
+                   ", sums of splits " + time_text(terms.split_us)},
+              {"total", time_text(terms.time_us),
+               "the first three overlap" + uncertainty_text(terms.relative_error)}});
 }
 
 void print_traffic(std::ostream& out, const ExplainedGemm& all) {
   const GemmTraffic& traffic = all.model.traffic;
-  const long long demanded = traffic.summary.read_sectors + traffic.summary.write_sectors;
-  const long long missed = traffic.compulsory_misses + traffic.excess_misses;
-  out << "traffic in 32-byte sectors (predicted)\n";
-  line(out, "demanded of L2", grouped_text(demanded), with_bytes(demanded));
-  line(out, "compulsory misses", grouped_text(traffic.compulsory_misses),
-       with_bytes(traffic.compulsory_misses));
-  line(out, "capacity misses", grouped_text(traffic.excess_misses),
-       with_bytes(traffic.excess_misses) + ", fetched again after eviction");
-  line(out, "all misses (DRAM)", grouped_text(missed), with_bytes(missed));
-  line(out, "L2, effective", bytes_text(all.profile.l2_effective_bytes),
-       "of " + bytes_text(all.profile.device.l2_bytes));
-}
-
-Json buffers_json(const GemmExplanation& model) {
-  Json buffers = Json::object();
-  for (const NamedBytes& buffer : model.buffers) {
-    buffers[buffer.name] = buffer.bytes;
-  }
-  return buffers;
+  Rows rows = traffic_rows(traffic.summary.read_sectors + traffic.summary.write_sectors,
+                           traffic.compulsory_misses, traffic.excess_misses);
+  rows.push_back(all_misses_row(traffic.compulsory_misses + traffic.excess_misses));
+  rows.push_back(effective_l2_row(all.request.profile));
+  print_rows(out, "traffic in 32-byte sectors (predicted)", rows);
 }
 
 Json matrices_json(const GemmExplanation& model) {
@@ -166,71 +111,31 @@ Json terms_json(const GemmPrediction& terms) {
           {"split_us", terms.split_us},   {"latency_us", terms.latency_us}};
 }
 
-Json optional_json(std::optional<double> value) { return value ? Json(*value) : Json(); }
-
 ExplainedGemm explain_all(const ExplainRequest& request) {
-  const ExplainSubject& subject = request.subject;
-  const auto& problem = request.problem.as<GemmProblem>();
-  const auto& variant = subject.variant.as<GemmVariant>();
-  ExplainedGemm all{.problem = problem,
-                    .profile = request.profile,
-                    .variant = variant,
-                    .chosen = subject.chosen,
-                    .model = explain(problem, variant, subject.resources, request.profile),
-                    .result = {}};
-  all.result = subject.measured ? *subject.measured : predicted_result(subject, all.model);
+  ExplainedGemm all{explained(request), request.problem.as<GemmProblem>(),
+                    request.subject.variant.as<GemmVariant>()};
+  all.model = explain(all.problem, all.variant, request.subject.resources, request.profile);
+  all.threads = threads_per_cta(all.problem, all.variant);
+  all.ctas = all.model.ctas;
+  all.waves = all.model.waves;
+  all.buffers = all.model.buffers;
+  all.result = known_result(all, as_prediction(all.model.prediction, all.model.traffic),
+                            static_cast<int>(total_bytes(all.buffers)));
   return all;
-}
-
-void print_explanation(std::ostream& out, const ExplainedGemm& all) {
-  out << "problem  " << to_string(all.problem) << " on " << describe(all.profile.device) << ", "
-      << to_string(all.result.provenance()) << "\n"
-      << "variant  " << describe(Variant(all.variant)) << " (" << all.chosen << ")\n"
-      << "key      " << to_key(all.variant) << "\n";
-  print_launch(out, all);
-  print_smem(out, all);
-  print_matrices(out, all);
-  print_measured(out, all.problem, all.result, all.model.prediction.time_us);
-  print_accesses(out, all.problem, all.result);
-  print_time(out, all.model.prediction);
-  print_traffic(out, all);
-  print_roofline(out, all.problem, all.result, all.profile);
-  print_words(out, all.problem, all.result, all.profile);
 }
 
 Json explanation_json(const ExplainedGemm& all) {
   const GemmExplanation& model = all.model;
-  const Roofline roof = roofline(all.problem, all.result, all.profile);
-  Json json = {{"provenance", std::string(to_string(all.result.provenance()))},
-               {"problem", Problem(all.problem)},
-               {"device", all.profile.device},
-               {"profile", all.profile.id},
-               {"variant", Variant(all.variant)},
-               {"key", to_key(all.variant)},
-               {"chosen", all.chosen},
-               {"resources", all.result.resources},
-               {"smem_bytes", total_bytes(model.buffers)},
-               {"smem_buffers_bytes", buffers_json(model)},
-               {"threads", threads_of(all)},
-               {"occupancy", occupied_share(all)},
-               {"ctas_per_sm", model.occupancy.ctas_per_sm},
-               {"limited_by", model.occupancy.limited_by},
-               {"ctas", model.ctas},
-               {"waves", model.waves},
-               {"matrices", matrices_json(model)},
-               {"predicted", terms_json(model.prediction)},
-               {"compulsory_misses_sectors", model.traffic.compulsory_misses},
-               {"excess_miss_sectors", model.traffic.excess_misses},
-               {"roofline",
-                {{"tflop_per_s", roof.tflop_per_s},
-                 {"peak_tflop_per_s", roof.peak_tflop_per_s},
-                 {"dram_gb_per_s", roof.dram_gb_per_s},
-                 {"algorithmic_intensity", roof.algorithmic_intensity},
-                 {"observed_intensity", optional_json(roof.observed_intensity)},
-                 {"vertical_gap", roof.vertical_gap()},
-                 {"horizontal_gap", optional_json(roof.horizontal_gap())}}},
-               {"limits", limits_in_words(all.problem, all.result, all.profile)},
-               {"next", next_steps_in_words(all.problem, all.result, all.profile)}};
+  Json json = subject_json(all);
+  json["smem_bytes"] = total_bytes(all.buffers);
+  json["smem_buffers_bytes"] = buffers_json(all);
+  add_launch_json(all, json);
+  json["matrices"] = matrices_json(model);
+  json["predicted"] = terms_json(model.prediction);
+  json["compulsory_misses_sectors"] = model.traffic.compulsory_misses;
+  json["excess_miss_sectors"] = model.traffic.excess_misses;
+  json["roofline"] = roofline_json(all);
+  add_words_json(all, json);
   json["accesses"] = accesses_json(all.problem, all.result);
   if (const Measurement* measurement = all.result.measurement()) {
     json["measured"] = *measurement;
@@ -242,7 +147,17 @@ class GemmExplained final : public ExplainedVariant {
  public:
   explicit GemmExplained(const ExplainRequest& request) : all_(explain_all(request)) {}
 
-  void print(std::ostream& out) const override { print_explanation(out, all_); }
+  void print(std::ostream& out) const override {
+    print_subject(out, all_);
+    print_launch(out, all_);
+    print_smem(out, all_);
+    print_matrices(out, all_);
+    print_measured(out, all_, all_.model.prediction.time_us);
+    print_accesses(out, all_);
+    print_time(out, all_.model.prediction);
+    print_traffic(out, all_);
+    print_limits(out, all_);
+  }
   Json json() const override { return explanation_json(all_); }
 
  private:

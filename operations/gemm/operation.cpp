@@ -2,11 +2,7 @@
 // GEMM as an operation.
 #include "core/architectures.h"
 #include "core/typed_operation.h"
-#include "operations/gemm/explained.h"
-#include "operations/gemm/model/predictor.h"
-#include "operations/gemm/package.h"
 #include "operations/gemm/parts.h"
-#include "operations/gemm/serve.h"
 #include "operations/gemm/workload.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
@@ -41,8 +37,27 @@ constexpr std::array kFamilySources{
                  .always_waited = true},
 };
 
-class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant> {
+constexpr TypedParts<GemmProblem, GemmVariant> kParts{
+    .text = to_string,
+    .file_name = file_name_of,
+    .description = description_of,
+    .description_without_order = description_without_order_of,
+    .conflict_advice = conflict_advice_of,
+    .modelled_variant = modelled_variant_of,
+    .quick_time_us = quick_time_us_of,
+    .trusted_octaves = trusted_octaves_of,
+    .near_kind = near_kind_of,
+    .without_launch_choices = kernel_choices,
+    .without_tile_order = in_usual_tile_order,
+    .is_split = has_splits};
+
+class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant>,
+                            public OperationModel,
+                            public OperationServing,
+                            public OperationPackage {
  public:
+  GemmOperation() : TypedOperation(kParts) {}
+
   std::string_view name() const override { return "gemm"; }
   std::string_view summary() const override { return "C = alpha A B + beta C"; }
   std::string_view example() const override { return "--m 1,4096 --n 4096 --k 14336 --dtype bf16"; }
@@ -82,19 +97,22 @@ class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant> {
     return std::make_unique<GemmWorkload>(one(problem), tools.kernels<GemmReferenceKernels>(),
                                           tools.stream, tools.sm_count, seed);
   }
+  const OperationModel* model() const override { return this; }
   std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
     return make_gemm_predictor(profile);
   }
   std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const override {
     return explain_gemm(request);
   }
+  const OperationServing* serving() const override { return this; }
   std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
                                           int ctas_per_sm,
                                           const ServingTools& tools) const override {
     return make_ready_gemm(one(problem), one(variant), ctas_per_sm, tools);
   }
 
-  const PackagePart* package_part() const override { return &gemm_package_part(); }
+  const OperationPackage* package() const override { return this; }
+  const PackagePart& package_part() const override { return gemm_package_part(); }
   std::string package_row(const PackagedKernel& kernel) const override {
     return gemm_package_row(kernel);
   }

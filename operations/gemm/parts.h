@@ -4,9 +4,15 @@
 #pragma once
 
 #include "core/operation.h"
+#include "core/package_text.h"
+#include "driver/ready_launch.h"
+#include "model/predictor.h"
+#include "model/profile/gpu_profile.h"
+#include "report/explain/explanation.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -74,5 +80,22 @@ std::string description_of(const GemmVariant& variant);
 std::string description_without_order_of(const GemmVariant& variant);
 std::string conflict_advice_of(const GemmVariant& variant);
 const Advice& gemm_advice();
+
+const PackagePart& gemm_package_part();
+/// Problem and launch of a kernel, as C++ of the package's table.
+std::string gemm_package_row(const PackagedKernel& kernel);
+
+/// Its launches take a GemmCall. Throws: DriverError.
+std::unique_ptr<ReadyLaunch> make_ready_gemm(const GemmProblem& problem, const GemmVariant& variant,
+                                             int ctas_per_sm, const ServingTools& tools);
+
+std::unique_ptr<Predictor> make_gemm_predictor(const GpuProfile& profile);
+
+/// As Predictor::estimated_resources().
+KernelResources estimated_resources(const GemmProblem& problem, const GemmVariant& variant);
+
+// explained.cpp
+/// Throws: Error{invalid_argument} when no CTA fits an SM.
+std::unique_ptr<ExplainedVariant> explain_gemm(const ExplainRequest& request);
 
 }  // namespace swr

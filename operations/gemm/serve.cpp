@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "operations/gemm/serve.h"
-
 #include "operations/gemm/config.h"
 #include "operations/gemm/gemm_launch.h"
+#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/runtime.h>

@@ -40,19 +40,15 @@ SoftmaxConfig config_of(const SoftmaxProblem& problem, const SoftmaxVariant& v) 
           v.held,        v.stages,    v.order,           v.persistence};
 }
 
-std::string config_values(const SoftmaxConfig& config) {
-  // The structured binding stops the build when a member is added and forgotten here.
-  const auto& [dtype, tile_rows, threads_per_row, vector, held, stages, order, persistence] =
-      config;
-  return package_enumerator("DType", dtype) + ", " + text(tile_rows) + ", " +
-         text(threads_per_row) + ", " + text(vector) + ", " + text(held) + ", " + text(stages) +
-         ", " + package_enumerator("Order", order) + ", " +
-         package_enumerator("Persistence", persistence);
+constexpr auto members_of(const SoftmaxConfig& /*of*/) {
+  using C = SoftmaxConfig;
+  return all_members<C, &C::dtype, &C::tile_rows, &C::threads_per_row, &C::vector, &C::held,
+                     &C::stages, &C::order, &C::persistence>();
 }
 
 std::string config_header_of(const SoftmaxProblem& problem, const SoftmaxVariant& variant) {
   return config_header("softmax/config.h", "SoftmaxConfig",
-                       "    " + config_values(config_of(problem, variant)) + "\n");
+                       "    " + listed_members(config_of(problem, variant)) + "\n");
 }
 
 namespace {
@@ -200,7 +196,8 @@ std::string tile_text_of(const SoftmaxVariant& variant) {
 namespace {
 
 class SoftmaxOperation final
-    : public PlainOperation<SoftmaxProblem, SoftmaxVariant, SoftmaxTensors> {
+    : public PlainOperation<SoftmaxProblem, SoftmaxVariant, SoftmaxTensors>,
+      public OperationModel {
  public:
   std::string_view name() const override { return "softmax"; }
   std::string_view summary() const override { return "softmax over the rows of a matrix"; }
@@ -211,12 +208,13 @@ class SoftmaxOperation final
   double exponential_count(const Problem& problem) const override {
     return flop_count(problem) / 5.0;
   }
+  const OperationModel* model() const override { return this; }
   std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
     return make_streaming_predictor(profile, describe_stream);
   }
-  const PackagePart* package_part() const override {
+  const PackagePart& package_part() const override {
     static constexpr PackagePart part{"softmax", "Softmax", softmax_package_templates};
-    return &part;
+    return part;
   }
 
   std::span<const ProblemField> fields() const override {

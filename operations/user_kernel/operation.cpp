@@ -371,14 +371,9 @@ long long step_through(const kernel_spec::Space& space) {
 
 }  // namespace
 
-std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& problem,
-                                        const DeviceInfo& /*device*/,
-                                        const SpaceOptions& options) const {
+Points UserKernel::points(Family /*family*/, const Problem& problem, const DeviceInfo& /*device*/,
+                          const SpaceOptions& options) const {
   const kernel_spec::Space found = space(problem, options);
-  {
-    const std::lock_guard lock(left_out_mutex_);
-    left_out_ = {sizes_of(problem), options.restrictions, by_condition(found)};
-  }
   std::vector<Variant> variants;
   variants.reserve(static_cast<std::size_t>(listed(found)));
   std::vector<std::vector<int>> values(plan_.spec().parameters.size());
@@ -402,19 +397,7 @@ std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& proble
     }
     variants.push_back(variant_of(choice));
   }
-  return variants;
-}
-
-std::map<std::string, long long> UserKernel::points_left_out(const Problem& problem,
-                                                             const SpaceOptions& options) const {
-  {
-    const std::lock_guard lock(left_out_mutex_);
-    if (left_out_ && left_out_->sizes == sizes_of(problem) &&
-        left_out_->restrictions == options.restrictions) {
-      return left_out_->points;
-    }
-  }
-  return by_condition(space(problem, options));
+  return {std::move(variants), by_condition(found)};
 }
 
 std::optional<KernelProgram> UserKernel::program(const Problem& problem,

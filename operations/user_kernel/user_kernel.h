@@ -11,7 +11,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +18,7 @@
 
 namespace swr {
 
-class UserKernel final : public Operation {
+class UserKernel final : public Operation, public OperationServing, public OperationPackage {
  public:
   /// `file` is the spec's, for options that name it again; empty for a kernel that a database told
   /// of, which lacks data files.
@@ -56,10 +55,8 @@ class UserKernel final : public Operation {
   Variant default_variant(const Problem& problem, const DeviceInfo& device) const override;
   std::optional<BrokenConstraint> broken_constraint(const Problem& problem, const Variant& variant,
                                                     const DeviceInfo& device) const override;
-  std::vector<Variant> points(Family family, const Problem& problem, const DeviceInfo& device,
-                              const SpaceOptions& options) const override;
-  std::map<std::string, long long> points_left_out(const Problem& problem,
-                                                   const SpaceOptions& options) const override;
+  Points points(Family family, const Problem& problem, const DeviceInfo& device,
+                const SpaceOptions& options) const override;
   int tolerated_spill_bytes(const Variant& /*variant*/) const override {
     return std::numeric_limits<int>::max();
   }
@@ -80,12 +77,14 @@ class UserKernel final : public Operation {
   std::string tile_text(const Variant& variant) const override;
   std::unique_ptr<Workload> make_workload(const Problem& problem, const WorkloadTools& tools,
                                           unsigned long long seed) const override;
+  const OperationServing* serving() const override { return this; }
   /// Its launches take a KernelCall (swr/kernel_call.h).
   std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
                                           int ctas_per_sm,
                                           const ServingTools& tools) const override;
 
-  const PackagePart* package_part() const override { return &package_part_; }
+  const OperationPackage* package() const override { return this; }
+  const PackagePart& package_part() const override { return package_part_; }
   std::string package_row(const PackagedKernel& kernel) const override;
 
   /// The whole space of a problem, or the part of it that restrictions leave.
@@ -121,14 +120,6 @@ class UserKernel final : public Operation {
   std::vector<Axis> axes_;
   /// The values of axes that have numbers; empty for the others.
   std::vector<std::vector<int>> numbers_;
-  /// What points() left out last, so that points_left_out() walks no space again.
-  struct LeftOut {
-    std::vector<int> sizes;
-    AxisRestrictions restrictions;
-    std::map<std::string, long long> points;
-  };
-  mutable std::mutex left_out_mutex_;
-  mutable std::optional<LeftOut> left_out_;
   /// Of axes with values that are no numbers.
   std::deque<std::vector<std::string_view>> spellings_;
   std::deque<std::string> sentences_;

@@ -2,7 +2,10 @@
 #include "report/explain/explain_text.h"
 
 #include "core/number_text.h"
+#include "core/operation.h"
+#include "core/reject.h"
 #include "report/explain/analysis.h"
+#include "report/explain/explanation.h"
 #include "report/explain/memory_access.h"
 
 #include <algorithm>
@@ -11,6 +14,17 @@
 
 namespace swr {
 namespace {
+
+/// One line: name, value, remark.
+void line(std::ostream& out, std::string name, const std::string& value,
+          const std::string& remark = "") {
+  constexpr std::size_t kNameWidth = 26;
+  constexpr std::size_t kValueWidth = 14;
+  name.resize(kNameWidth, ' ');
+  const std::size_t pad = value.size() < kValueWidth ? kValueWidth - value.size() : 0;
+  out << "  " << name << std::string(pad, ' ') << value << (remark.empty() ? "" : "  " + remark)
+      << "\n";
+}
 
 void print_counters(std::ostream& out, const Problem& problem, const VariantResult& result) {
   const Measurement& measurement = *result.measurement();
@@ -55,21 +69,161 @@ std::string bar(double share) {
 
 }  // namespace
 
-/// One line: name, value, remark.
-void line(std::ostream& out, std::string name, const std::string& value,
-          const std::string& remark) {
-  constexpr std::size_t kNameWidth = 26;
-  constexpr std::size_t kValueWidth = 14;
-  name.resize(kNameWidth, ' ');
-  const std::size_t pad = value.size() < kValueWidth ? kValueWidth - value.size() : 0;
-  out << "  " << name << std::string(pad, ' ') << value << (remark.empty() ? "" : "  " + remark)
-      << "\n";
+void print_rows(std::ostream& out, const std::string& title, const Rows& rows) {
+  out << title << "\n";
+  for (const Row& row : rows) {
+    line(out, row.name, row.value, row.remark);
+  }
+}
+
+long long total_bytes(std::span<const NamedBytes> buffers) {
+  long long total = 0;
+  for (const NamedBytes& buffer : buffers) {
+    total += buffer.bytes;
+  }
+  return total;
+}
+
+int ctas_by_smem(long long smem_bytes, const DeviceInfo& device) {
+  constexpr long long kUnitBytes = 128;  // CUDA occupancy calculator, as in occupancy().
+  const long long wanted = smem_bytes + device.smem_reserved_per_cta_bytes;
+  return static_cast<int>(device.smem_per_sm_bytes /
+                          ((wanted + kUnitBytes - 1) / kUnitBytes * kUnitBytes));
+}
+
+double Explained::occupancy() const {
+  return static_cast<double>(threads) * fit.ctas_per_sm / request.profile.device.max_threads_per_sm;
+}
+
+Explained explained(const ExplainRequest& request) {
+  const auto& [problem, profile, subject] = request;
+  Explained all{.request = request,
+                .fit = occupancy(subject.resources, problem, subject.variant, profile.device)};
+  if (all.fit.ctas_per_sm < 1) {
+    reject("no CTA of " + to_key(subject.variant) + " fits an SM of " + profile.device.name +
+           ", limited by " + all.fit.limited_by + "; choose a smaller tile or fewer stages");
+  }
+  return all;
+}
+
+VariantResult known_result(const Explained& all, const Prediction& prediction, int smem_bytes) {
+  const ExplainSubject& subject = all.request.subject;
+  if (subject.measured) {
+    return *subject.measured;
+  }
+  VariantResult result;
+  result.variant = subject.variant;
+  result.resources = subject.resources;
+  result.smem_bytes = smem_bytes;
+  result.ctas_per_sm = all.fit.ctas_per_sm;
+  result.outcome = prediction;
+  return result;
+}
+
+void print_subject(std::ostream& out, const Explained& all) {
+  const auto& [problem, profile, subject] = all.request;
+  out << "problem  " << to_string(problem) << " on " << describe(profile.device) << ", "
+      << to_string(all.result.provenance()) << "\n"
+      << "variant  " << describe(subject.variant) << " (" << subject.chosen << ")\n"
+      << "key      " << to_key(subject.variant) << "\n";
+}
+
+Rows launch_rows(const Explained& all) {
+  const KernelResources& resources = all.result.resources;
+  return {{"registers per thread", std::to_string(resources.registers_per_thread)},
+          {"spills", std::to_string(resources.spill_store_bytes + resources.spill_load_bytes),
+           "bytes per thread, stores and loads"},
+          {"threads", std::to_string(all.threads), "per CTA"},
+          {"CTAs per SM", std::to_string(all.fit.ctas_per_sm), "limited by " + all.fit.limited_by},
+          {"occupancy", percent_text(all.occupancy()), "of the threads an SM holds at most"},
+          {"CTAs", grouped_text(all.ctas), "the grid"}};
+}
+
+void print_smem(std::ostream& out, const Explained& all, const Rows& more) {
+  Rows rows;
+  for (const NamedBytes& buffer : all.buffers) {
+    rows.push_back({buffer.name, grouped_text(buffer.bytes), "bytes"});
+  }
+  const long long together = total_bytes(all.buffers);
+  rows.push_back({"together", grouped_text(together),
+                  "bytes; alone it would admit " +
+                      std::to_string(ctas_by_smem(together, all.request.profile.device)) +
+                      " CTAs per SM"});
+  rows.insert(rows.end(), more.begin(), more.end());
+  print_rows(out, "shared memory of a CTA", rows);
+}
+
+Rows traffic_rows(long long demanded, long long compulsory, long long excess) {
+  return {{"demanded of L2", grouped_text(demanded), with_bytes(demanded)},
+          {"compulsory misses", grouped_text(compulsory), with_bytes(compulsory)},
+          {"capacity misses", grouped_text(excess),
+           with_bytes(excess) + ", fetched again after eviction"}};
+}
+
+std::string uncertainty_text(double relative_error) {
+  return relative_error > 0 ? "; uncertain by " + percent_text(relative_error) : "";
+}
+
+Row effective_l2_row(const GpuProfile& profile) {
+  return {"L2, effective", bytes_text(profile.l2_effective_bytes),
+          "of " + bytes_text(profile.device.l2_bytes)};
+}
+
+Row all_misses_row(long long sectors) {
+  return {"all misses (DRAM)", grouped_text(sectors), with_bytes(sectors)};
+}
+
+Json subject_json(const Explained& all) {
+  const auto& [problem, profile, subject] = all.request;
+  return {{"provenance", std::string(to_string(all.result.provenance()))},
+          {"problem", problem},
+          {"device", profile.device},
+          {"profile", profile.id},
+          {"variant", subject.variant},
+          {"key", to_key(subject.variant)},
+          {"chosen", subject.chosen},
+          {"resources", all.result.resources}};
+}
+
+void add_launch_json(const Explained& all, Json& json) {
+  json["threads"] = all.threads;
+  json["occupancy"] = all.occupancy();
+  json["ctas_per_sm"] = all.fit.ctas_per_sm;
+  json["limited_by"] = all.fit.limited_by;
+  json["ctas"] = all.ctas;
+  json["waves"] = all.waves;
+}
+
+Json buffers_json(const Explained& all) {
+  Json buffers = Json::object();
+  for (const NamedBytes& buffer : all.buffers) {
+    buffers[buffer.name] = buffer.bytes;
+  }
+  return buffers;
+}
+
+Json roofline_json(const Explained& all) {
+  const Roofline roof = roofline(all.request.problem, all.result, all.request.profile);
+  const auto or_null = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
+  return {{"tflop_per_s", roof.tflop_per_s},
+          {"peak_tflop_per_s", roof.peak_tflop_per_s},
+          {"dram_gb_per_s", roof.dram_gb_per_s},
+          {"algorithmic_intensity", roof.algorithmic_intensity},
+          {"observed_intensity", or_null(roof.observed_intensity)},
+          {"vertical_gap", roof.vertical_gap()},
+          {"horizontal_gap", or_null(roof.horizontal_gap())}};
+}
+
+void add_words_json(const Explained& all, Json& json) {
+  const auto& [problem, profile, subject] = all.request;
+  json["limits"] = limits_in_words(problem, all.result, profile);
+  json["next"] = next_steps_in_words(problem, all.result, profile);
 }
 
 std::string with_bytes(long long sectors) { return bytes_text(sectors * kSectorBytes); }
 
-void print_measured(std::ostream& out, const Problem& problem, const VariantResult& result,
-                    double predicted_us) {
+void print_measured(std::ostream& out, const Explained& all, double predicted_us) {
+  const VariantResult& result = all.result;
   const Measurement* measurement = result.measurement();
   if (measurement == nullptr) {
     return;
@@ -80,10 +234,11 @@ void print_measured(std::ostream& out, const Problem& problem, const VariantResu
   line(out, "predicted time", time_text(predicted_us),
        change_text(measurement->median_us, predicted_us) + " against the measured");
   print_energy(out, *measurement);
-  print_counters(out, problem, result);
+  print_counters(out, all.request.problem, result);
 }
 
-void print_accesses(std::ostream& out, const Problem& problem, const VariantResult& result) {
+void print_accesses(std::ostream& out, const Explained& all) {
+  const VariantResult& result = all.result;
   const std::string unknown = accesses_unknown_because(result);
   if (!unknown.empty()) {
     out << "memory accesses\n";
@@ -113,13 +268,14 @@ void print_accesses(std::ostream& out, const Problem& problem, const VariantResu
   if (!measurement.accesses_missing_because.empty()) {
     line(out, "not counted", "", measurement.accesses_missing_because);
   }
-  for (const std::string& step : access_steps_in_words(problem, result)) {
+  for (const std::string& step : access_steps_in_words(all.request.problem, result)) {
     out << "  " << step << "\n";
   }
 }
 
-void print_roofline(std::ostream& out, const Problem& problem, const VariantResult& result,
-                    const GpuProfile& profile) {
+void print_limits(std::ostream& out, const Explained& all) {
+  const auto& [problem, profile, subject] = all.request;
+  const VariantResult& result = all.result;
   const Roofline roof = roofline(problem, result, profile);
   const double intensity = roof.observed_intensity.value_or(roof.algorithmic_intensity);
   out << "roofline (" << to_string(result.provenance()) << ", roofs of profile " << profile.id
@@ -139,10 +295,6 @@ void print_roofline(std::ostream& out, const Problem& problem, const VariantResu
   for (const UnitUse& unit : unit_use(problem, result, profile)) {
     line(out, unit.unit, percent_text(unit.share), "of the time, at full rate");
   }
-}
-
-void print_words(std::ostream& out, const Problem& problem, const VariantResult& result,
-                 const GpuProfile& profile) {
   out << "what limits it\n";
   for (const std::string& sentence : limits_in_words(problem, result, profile)) {
     out << "  " << sentence << "\n";
@@ -151,6 +303,25 @@ void print_words(std::ostream& out, const Problem& problem, const VariantResult&
   for (const std::string& sentence : next_steps_in_words(problem, result, profile)) {
     out << "  " << sentence << "\n";
   }
+}
+
+std::optional<Variant> in_other_order(Variant variant) {
+  const auto order = order_of(variant);
+  if (!order) {
+    return std::nullopt;
+  }
+  set_order(variant, *order == Order::sawtooth ? Order::cyclic : Order::sawtooth);
+  return variant;
+}
+
+std::string tile_text(const Variant& variant) { return variant.operation().tile_text(variant); }
+
+std::string describe(const Variant& variant) { return variant.operation().description(variant); }
+
+std::string describe(const DeviceInfo& device) {
+  return device.name + " (sm_" + std::to_string(device.sm_arch) + ", " +
+         std::to_string(device.sm_count) + " SMs, " + bytes_text(device.l2_bytes) + " L2" +
+         (device.mig ? ", MIG slice)" : ")");
 }
 
 }  // namespace swr

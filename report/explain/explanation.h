@@ -9,6 +9,7 @@
 #include <swr/result.h>
 
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -47,5 +48,10 @@ class ExplainedVariant {
   /// Every number of it.
   virtual Json json() const = 0;
 };
+
+/// Launch, shared memory, time and traffic by the operation's predictor, memory accesses, roofline
+/// and words. Throws: Error{invalid_argument} when no CTA fits an SM, or when nothing is measured
+/// and the operation has no predictor.
+std::unique_ptr<ExplainedVariant> explain_plainly(const ExplainRequest& request);
 
 }  // namespace swr

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/page/against.h"
+#include "report/page/page_data.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "report/page/answers.h"
-
 #include "core/number_text.h"
 #include "report/explain/analysis.h"
 #include "report/explain/metrics.h"
+#include "report/page/page_data.h"
 #include "report/report.h"
 
 #include <algorithm>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "report/page/charts.h"
-
 #include "core/operation.h"
 #include "report/explain/analysis.h"
+#include "report/page/page_data.h"
 #include "report/report.h"
 #include "tuner/run/objective_choice.h"
 
@@ -32,8 +31,11 @@ std::vector<long long> drawn_capacities(long long l2_bytes) {
 /// Miss ratio by size of L2 of one schedule, modelled; null where the operation has no such model.
 Json curve_json(const ProblemStory& story, const VariantResult& result) {
   const std::vector<long long> capacities = drawn_capacities(story.device.l2_bytes);
-  const auto curve = story.problem.operation().miss_ratio_curve(
-      story.problem, result.variant, result.ctas_per_sm, story.profile, capacities);
+  const OperationModel* const model = story.problem.operation().model();
+  const auto curve = model == nullptr
+                         ? std::nullopt
+                         : model->miss_ratio_curve(story.problem, result.variant,
+                                                   result.ctas_per_sm, story.profile, capacities);
   if (!curve) {
     return {};
   }

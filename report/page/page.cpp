@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "report/page/page.h"
-
 #include "core/embedded_file.h"
+#include "report/page/page_data.h"
 
 #include <stdexcept>
 #include <string_view>

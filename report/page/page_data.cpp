@@ -4,10 +4,7 @@
 #include "core/architectures.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
-#include "report/page/answers.h"
-#include "report/page/charts.h"
 #include "report/page/problem_story.h"
-#include "report/page/variant_rows.h"
 #include "report/report.h"
 #include <swr/version.h>
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "report/page/variant_rows.h"
-
 #include "db/match.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
 #include "report/explain/metrics.h"
+#include "report/page/page_data.h"
 #include "report/report.h"
 
 #include <utility>

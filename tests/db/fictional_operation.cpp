@@ -82,25 +82,29 @@ std::optional<BrokenConstraint> broken_constraint(const ScanProblem& problem,
 std::vector<Variant> points_of(Family, const ScanProblem&, const DeviceInfo&, const SpaceOptions&) {
   refuse();
 }
-ScanVariant kernel_choices(const ScanVariant& variant) { return variant; }
-ScanVariant in_usual_tile_order(const ScanVariant& variant) { return variant; }
 std::string config_header_of(const ScanProblem&, const ScanVariant&) { refuse(); }
 int smem_bytes_of(const ScanProblem&, const ScanVariant&) { refuse(); }
 int threads_of(const ScanProblem&, const ScanVariant& variant) { return variant.threads; }
 int warps_of(const ScanVariant& variant) { return variant.threads / kWarp; }
-bool has_splits(const ScanVariant&) { return false; }
 LaunchGeometry geometry_of(const ScanProblem&, const ScanVariant&, int, int) { refuse(); }
 std::string tile_text_of(const ScanVariant& variant) { return std::to_string(variant.threads); }
 std::string description_of(const ScanVariant& variant) { return tile_text_of(variant); }
 std::string description_without_order_of(const ScanVariant& variant) {
   return tile_text_of(variant);
 }
-std::string conflict_advice_of(const ScanVariant&) { refuse(); }
 
 namespace {
 
+constexpr TypedParts<ScanProblem, ScanVariant> kParts{
+    .text = to_string,
+    .file_name = file_name_of,
+    .description = description_of,
+    .description_without_order = description_without_order_of};
+
 class ScanOperation final : public TypedOperation<ScanProblem, ScanVariant> {
  public:
+  ScanOperation() : TypedOperation(kParts) {}
+
   std::string_view name() const override { return "scan"; }
   std::string_view summary() const override { return "running sums along rows"; }
   std::string_view example() const override { return "--columns 4096"; }
@@ -116,14 +120,7 @@ class ScanOperation final : public TypedOperation<ScanProblem, ScanVariant> {
                                           unsigned long long) const override {
     refuse();
   }
-  std::unique_ptr<Predictor> make_predictor(const GpuProfile&) const override { refuse(); }
   std::unique_ptr<ExplainedVariant> explain(const ExplainRequest&) const override { refuse(); }
-  std::unique_ptr<ReadyLaunch> make_ready(const Problem&, const Variant&, int,
-                                          const ServingTools&) const override {
-    refuse();
-  }
-  const PackagePart* package_part() const override { return nullptr; }
-  std::string package_row(const PackagedKernel&) const override { refuse(); }
 };
 
 }  // namespace

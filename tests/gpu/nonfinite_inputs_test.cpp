@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // NaN and infinities in Q, K and V have the effect that PyTorch's safe softmax gives them, and no
 // other.
+#include "operations/attention/config.h"
 #include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
-#include "operations/attention/launch.h"
 #include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"

@@ -3,9 +3,9 @@
 // both outputs must be right, and alike to the bit. SWR_RANDOM_VARIANTS says how many variants
 // (default 16), each on 40 problems; test i depends on i alone, so tests may be spread over
 // processes.
+#include "operations/attention/config.h"
 #include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
-#include "operations/attention/launch.h"
 #include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"

@@ -5,8 +5,8 @@
 #include "tests/gpu/replaced_kernel.h"
 #include "tuner/distribute/gpu_history.h"
 #include "tuner/distribute/gpu_team.h"
+#include "tuner/supervise/supervised_compiler.h"
 #include "tuner/supervise/supervised_evaluator.h"
-#include "tuner/supervise/worker.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

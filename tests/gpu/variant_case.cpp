@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/variant_case.h"
 
+#include "operations/attention/config.h"
 #include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
-#include "operations/attention/launch.h"
 #include "operations/attention/verifier.h"
 #include <swr/constraints.h>
 

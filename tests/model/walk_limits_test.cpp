@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/explanation.h"
 #include "operations/attention/model/time.h"
-#include "operations/attention/model/walk_cost.h"
+#include "operations/attention/model/walk.h"
 #include "operations/gemm/model/time.h"
-#include "operations/gemm/model/walk_cost.h"
+#include "operations/gemm/model/walk.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/cutlass_csv.h"
-
+#include "report/other_formats.h"
 #include "tests/support/fake_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
-#include "report/records.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

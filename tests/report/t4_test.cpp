@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/t4.h"
-
+#include "report/other_formats.h"
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include <swr/attention_problem.h>

@@ -3,7 +3,6 @@
 
 #include "driver/devices.h"
 #include "tuner/calibrate/calibration_bench.h"
-#include "tuner/calibrate/l2_partitions.h"
 
 #include <algorithm>
 #include <array>

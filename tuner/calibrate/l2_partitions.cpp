@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/calibrate/l2_partitions.h"
+#include "tuner/calibrate/calibration_bench.h"
 
 #include <algorithm>
 #include <cmath>

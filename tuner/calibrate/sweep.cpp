@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/calibrate/sweep.h"
-
 #include "core/number_text.h"
 #include "model/l2/lru_cache.h"
+#include "tuner/calibrate/calibrate.h"
 #include <swr/result.h>
 
 #include <algorithm>

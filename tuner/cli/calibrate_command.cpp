@@ -7,6 +7,7 @@
 #include "tuner/calibrate/calibrate.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
+#include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include <swr/error.h>
 
@@ -75,19 +76,22 @@ Json calibration_json(const Calibration& calibration) {
   return json;
 }
 
-}  // namespace
+struct CalibrateArguments {
+  std::string gpu = "auto";
+  std::filesystem::path out;
+  std::optional<std::filesystem::path> sweep;
+};
 
-int run_calibrate(const Session& session) {
-  const Options& options = session.options;
+int run_calibrate(const Session& session, const CalibrateArguments& options) {
   CalibrateOptions settings;
   settings.device_ordinal = ordinal_present(options.gpu);
-  settings.id = options.out->stem().string();
+  settings.id = options.out.stem().string();
   settings.source =
       "measured by swr-tune calibrate, driver CUDA " + driver_version() + ", " + today();
-  if (!options.quiet) {
+  if (!session.common.quiet) {
     settings.progress = [&session](const std::string& step) { session.err << step << std::endl; };
   }
-  OutputFile profile_file(session, *options.out);  // Fails before the GPU works for minutes.
+  OutputFile profile_file(session, options.out);  // Fails before the GPU works for minutes.
   const Generator generator(generator_options(session));
   const Calibration calibration = calibrate(generator, settings);
   profile_file.text() << profile_text(calibration.profile);
@@ -97,12 +101,36 @@ int run_calibrate(const Session& session) {
     write_sweep_csv(file.text(), calibration.sweep, calibration.profile.l2_effective_bytes);
     file.finish();
   }
-  if (options.json) {
+  if (session.common.json) {
     session.out << json_document(calibration_json(calibration));
   } else {
     print_calibration(session.out, calibration);
   }
   return kExitSuccess;
+}
+
+}  // namespace
+
+void add_calibrate(CommandLine& line) {
+  auto [options, asked] = line.add<CalibrateArguments>(
+      {.name = "calibrate",
+       .meaning = "Measure on the GPU present what its profile needs and write the profile",
+       .footer = "Measures the effective L2 for data that every SM reads, bandwidth and latency of "
+                 "L2 and\n"
+                 "DRAM, and the rates of mma.sync, ex2 and FMA.\n\n"
+                 "Example: swr-tune calibrate --out h200.json --sweep sweep.csv",
+       .group = "GPUs and this machine"},
+      run_calibrate);
+  options.add("--gpu GPU", asked.gpu, "auto (the first GPU present), or a profile's id or file",
+              {.shows_usual = true, .role = FileRole::input});
+  options.add("--out FILE", asked.out, "The profile to write; its name without .json is its id",
+              {.group = "Files", .is_required = true, .role = FileRole::output});
+  options.add("--sweep FILE", asked.sweep,
+              "Write the buffer sweep, measured beside modelled, to a CSV file",
+              {.group = "Files", .role = FileRole::output});
+  add_generator_options(options);
+  add_quiet_option(options);
+  add_json_option(options);
 }
 
 }  // namespace swr::cli

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What each subcommand does. Results go to `out`, progress and notes to `err`.
+// What each command is given, and where all of them are listed. Results go to `out`, progress and
+// notes to `err`.
 #pragma once
 
+#include "tuner/cli/command_line.h"
 #include "tuner/cli/environment.h"
-#include "tuner/cli/options.h"
+#include <swr/generator.h>
 #include <swr/store.h>
 
 #include <functional>
@@ -19,42 +21,52 @@ inline constexpr int kExitFailure = 1;        ///< Environment, GPU, database or
 inline constexpr int kExitBadUsage = 2;       ///< Command line or values.
 inline constexpr int kExitInterrupted = 130;  ///< As shells report SIGINT.
 
+/// Stands before the arguments of the command that started a process which measures, or compiles
+/// many kernels, for it. Not in the help: nobody else has a use for it.
+inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
+inline constexpr const char* kCompileWorkerCommand = "compile-worker";
+
 /// Where a command runs.
 struct Session {
-  Options options;
+  CommonOptions common;
   Environment environment;
   std::string command_line;  ///< As typed, for the database.
   std::vector<std::string> arguments;
   std::ostream& out;
   std::ostream& err;
+  /// Those of --spec.
+  std::vector<const Operation*> kernels = {};
 };
 
-// Each returns the exit code. Throws: Error, which run() turns into a line and an exit code.
-int run_tune(const Session& session);
-int run_kernel(const Session& session);
-/// tune --replay.
-int run_replay(const Session& session);
-int run_query(const Session& session);
-int run_explain(const Session& session);
-int run_calibrate(const Session& session);
-int run_export(const Session& session);
-int run_devices(const Session& session);
-int run_emit(const Session& session);
-int run_axes(const Session& session);
-int run_plan(const Session& session);
-int run_record(const Session& session);
-int run_export_t4(const Session& session);
-int run_import_t4(const Session& session);
-int run_merge(const Session& session);
-int run_export_csv(const Session& session);
-int run_judge(const Session& session);
-int run_report(const Session& session);
-int run_watch(const Session& session);
-int run_doctor(const Session& session);
-int run_completion(const Session& session);
-int run_man_page(const Session& session);
-/// Serves measurements to the tuner that started this process.
-int run_measure_worker(const Session& session);
+// Each adds a command: its options, and what it does with them. That returns the exit code, and
+// throws Error, which run() turns into a line and an exit code.
+void add_tune(CommandLine& line);
+void add_kernel(CommandLine& line);
+void add_query(CommandLine& line);
+void add_explain(CommandLine& line);
+void add_calibrate(CommandLine& line);
+void add_export(CommandLine& line);
+void add_devices(CommandLine& line);
+void add_emit(CommandLine& line);
+void add_axes(CommandLine& line);
+void add_plan(CommandLine& line);
+void add_db(CommandLine& line);
+void add_judge(CommandLine& line);
+void add_report(CommandLine& line);
+void add_watch(CommandLine& line);
+void add_doctor(CommandLine& line);
+void add_completion(CommandLine& line);
+
+/// Reads the arguments after the program's name. Without a command it is tune; without any argument
+/// the help is asked for, whose lines have at most `width` characters (0: as is usual). What comes
+/// after kMeasureWorkerCommand and kCompileWorkerCommand is run as that.
+/// Throws: Error{invalid_argument} for anything that is no valid command line.
+ParsedCommand parse_command(std::span<const std::string> arguments, std::size_t width = 0);
+
+/// The whole program, for completion and the manual page.
+CommandNode command_tree();
+
+/// Serves compilations to the process that started this one.
 int run_compile_worker(const Session& session);
 
 /// What `body` returns; what it throws is reported in one line on `err`.

@@ -3,9 +3,9 @@
 #include "core/bounded_json.h"
 #include "core/recorded_space.h"
 #include "db/merge.h"
-#include "report/cutlass_csv.h"
-#include "report/t4.h"
+#include "report/other_formats.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include "tuner/search/stored_spaces.h"
 #include <swr/error.h>
@@ -21,6 +21,16 @@
 namespace swr::cli {
 namespace {
 
+struct WriteArguments {
+  std::filesystem::path out;
+  /// Recordings that are written too, where the database has none of their problem.
+  std::optional<std::filesystem::path> keep;
+};
+
+struct ReadArguments {
+  std::vector<std::filesystem::path> from;
+};
+
 void make_directory(const std::filesystem::path& directory) {
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
@@ -32,12 +42,13 @@ void make_directory(const std::filesystem::path& directory) {
 
 /// One file per space, named after it.
 template <typename Write>
-void write_spaces(const Session& session, const std::vector<RecordedSpace>& spaces,
-                  const std::string& extension, Write&& write) {
-  make_directory(*session.options.out);
+void write_spaces(const Session& session, const std::filesystem::path& out,
+                  const std::vector<RecordedSpace>& spaces, const std::string& extension,
+                  Write&& write) {
+  make_directory(out);
   for (const RecordedSpace& space : spaces) {
-    const auto path = *session.options.out /
-                      (recorded_space_name(space.problem, space.device, space.origin) + extension);
+    const auto path =
+        out / (recorded_space_name(space.problem, space.device, space.origin) + extension);
     OutputFile file(session, path);
     write(file.text(), space);
     file.finish();
@@ -46,8 +57,8 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
 }
 
 /// All spaces in the file that --out names.
-void write_one_file(const Session& session, const std::vector<RecordedSpace>& spaces) {
-  const std::filesystem::path& path = *session.options.out;
+void write_one_file(const Session& session, const std::filesystem::path& path,
+                    const std::vector<RecordedSpace>& spaces) {
   OutputFile file(session, path);
   write_recorded_spaces(file.text(), spaces);
   file.finish();
@@ -107,17 +118,15 @@ FinishedRun finished_run(const Session& session, RecordedSpace space) {
           .results = std::move(space.results)};
 }
 
-}  // namespace
-
-int run_record(const Session& session) {
+int run_record(const Session& session, const WriteArguments& asked) {
   std::vector<RecordedSpace> spaces = load_spaces(database_path(session));
-  if (session.options.keep) {
-    add_others(spaces, read_recorded_spaces(*session.options.keep));
+  if (asked.keep) {
+    add_others(spaces, read_recorded_spaces(*asked.keep));
   }
-  if (session.options.out->extension() == kRecordedSpacesExtension) {
-    write_one_file(session, spaces);
+  if (asked.out.extension() == kRecordedSpacesExtension) {
+    write_one_file(session, asked.out, spaces);
   } else {
-    write_spaces(session, spaces, std::string(kRecordedSpacesExtension),
+    write_spaces(session, asked.out, spaces, std::string(kRecordedSpacesExtension),
                  [](std::ostream& out, const RecordedSpace& space) {
                    write_recorded_spaces(out, {&space, 1});
                  });
@@ -125,25 +134,25 @@ int run_record(const Session& session) {
   return kExitSuccess;
 }
 
-int run_export_t4(const Session& session) {
-  write_spaces(session, measured_spaces(session), ".t4.json",
+int run_export_t4(const Session& session, const WriteArguments& asked) {
+  write_spaces(session, asked.out, measured_spaces(session), ".t4.json",
                [](std::ostream& out, const RecordedSpace& space) {
                  out << json_document(t4_document(space));
                });
   return kExitSuccess;
 }
 
-int run_export_csv(const Session& session) {
-  write_spaces(session, measured_spaces(session), ".csv", write_cutlass_csv);
+int run_export_csv(const Session& session, const WriteArguments& asked) {
+  write_spaces(session, asked.out, measured_spaces(session), ".csv", write_cutlass_csv);
   return kExitSuccess;
 }
 
-int run_merge(const Session& session) {
-  const std::vector<std::filesystem::path> sources(session.options.imports.begin(),
-                                                   session.options.imports.end());
-  const MergeSummary added = merge_databases(*session.options.out, sources);
+// --out is the database of the session.
+int run_merge(const Session& session, const ReadArguments& asked) {
+  const std::filesystem::path database = database_path(session);
+  const MergeSummary added = merge_databases(database, asked.from);
   session.out << "added " << added.results << " results and " << added.decisions << " decisions of "
-              << added.runs << " new runs to " << session.options.out->string() << "\n";
+              << added.runs << " new runs to " << database.string() << "\n";
   if (added.runs_ahead > 0) {
     session.err
         << "swr-tune: note: " << added.runs_ahead
@@ -153,9 +162,9 @@ int run_merge(const Session& session) {
   return kExitSuccess;
 }
 
-int run_import_t4(const Session& session) {
+int run_import_t4(const Session& session, const ReadArguments& asked) {
   std::vector<FinishedRun> runs;
-  for (const std::string& path : session.options.imports) {
+  for (const std::filesystem::path& path : asked.from) {
     runs.push_back(finished_run(session, read_t4_file(path)));
   }
   std::error_code ignored_until_open;
@@ -167,6 +176,66 @@ int run_import_t4(const Session& session) {
                 << " on " << run.device.name << "\n";
   }
   return kExitSuccess;
+}
+
+/// A command that writes files; `out` says what --out names.
+void add_writer(CommandLine& line, const std::string& name, const std::string& meaning,
+                const std::string& out, const std::string& example,
+                int (*run)(const Session&, const WriteArguments&)) {
+  auto [options, asked] =
+      line.add<WriteArguments>({.name = "db " + name,
+                                .meaning = meaning,
+                                .footer = "Example: swr-tune db " + name + " --out " + example},
+                               run);
+  options.add("--out PATH", asked.out, out, {.group = "Files", .is_required = true});
+  add_spec_option(options);
+  add_database_option(options);
+  if (run == run_record) {
+    options.add("--keep FILE", asked.keep,
+                "Recordings that are written too, but for spaces that the database has",
+                {.group = "Files", .role = FileRole::input});
+  }
+}
+
+}  // namespace
+
+void add_db(CommandLine& line) {
+  line.add_family({.name = "db",
+                   .meaning = "Write the database's results in other forms, and read them",
+                   .group = "Use it elsewhere"});
+  const std::string directory = "Directory; created when missing";
+  add_writer(
+      line, "record", "Write every tuned space as text, for judge and for tests",
+      "A file that ends in .spaces takes all spaces; else a directory takes a file for each, and "
+      "is created when missing",
+      "tuned.spaces", run_record);
+  add_writer(line, "export-t4",
+             "Write every measured space in the T4 auto-tuning results format 1.0", directory,
+             "results", run_export_t4);
+  auto [import, imported] = line.add<ReadArguments>(
+      {.name = "db import-t4",
+       .meaning = "Store results of files in the T4 format 1.0, such as export-t4 writes",
+       .footer = "Example: swr-tune db import-t4 --from results/*.t4.json --db tuned.db"},
+      run_import_t4);
+  import.add("--from FILE...", imported.from, "Files; each says under \"swr\" what it is of",
+             {.group = "Files", .is_required = true, .role = FileRole::input});
+  add_spec_option(import);
+  add_database_option(import);
+  auto [merge, merged] = line.add<ReadArguments>(
+      {.name = "db merge",
+       .meaning = "Join the databases of several workers into one",
+       .footer = "Merging again adds nothing. Results of one device that are not comparable (other "
+                 "templates,\n"
+                 "NVRTC, driver, L2 state or options) are refused, and --out stays as it was.\n\n"
+                 "Example: swr-tune db merge --out tuned.db --from results/*.db"},
+      run_merge);
+  merge.add("--out FILE", merge.common().database, "Database to add to; created when missing",
+            {.group = "Files", .is_required = true});
+  merge.add("--from FILE...", merged.from, "Databases to read",
+            {.group = "Files", .is_required = true, .role = FileRole::input});
+  add_writer(line, "export-csv",
+             "Write every measured space as CSV with the columns of the CUTLASS profiler",
+             directory, "results", run_export_csv);
 }
 
 }  // namespace swr::cli

@@ -12,6 +12,7 @@
 #include "model/profile/gpu_profile.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/options.h"
 #include "tuner/measure/throttling.h"
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -280,11 +281,11 @@ Json findings_json(const std::vector<Finding>& findings) {
   return json;
 }
 
-}  // namespace
+struct DoctorArguments {};
 
-int run_doctor(const Session& session) {
+int run_doctor(const Session& session, const DoctorArguments& /*asked*/) {
   const std::vector<Finding> findings = findings_of(session);
-  if (session.options.json) {
+  if (session.common.json) {
     session.out << json_document(findings_json(findings));
   } else {
     print_findings(session.out, findings);
@@ -292,6 +293,26 @@ int run_doctor(const Session& session) {
   const bool is_broken = std::ranges::any_of(
       findings, [](const Finding& finding) { return finding.health == Health::broken; });
   return is_broken ? kExitFailure : kExitSuccess;
+}
+
+}  // namespace
+
+void add_doctor(CommandLine& line) {
+  OptionList options =
+      line.add<DoctorArguments>(
+              {.name = "doctor",
+               .meaning = "Check driver, NVRTC, counters, clocks, database and cache, and say what "
+                          "to do",
+               .footer = "Exit code 1 when something is broken. A machine without a GPU is not: it "
+                         "predicts.\n\n"
+                         "Example: swr-tune doctor --db tuned.db",
+               .group = "GPUs and this machine",
+               .is_prose = true},
+              run_doctor)
+          .first;
+  add_database_option(options);
+  add_generator_options(options);
+  add_json_option(options);
 }
 
 }  // namespace swr::cli

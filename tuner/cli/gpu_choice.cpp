@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/gpu_choice.h"
 
+#include "core/reject.h"
 #include "driver/devices.h"
-#include "tuner/cli/options/text.h"
+#include "tuner/cli/options.h"
 #include "tuner/distribute/gpu_team.h"
 #include <swr/error.h>
 

@@ -51,7 +51,7 @@ void InterruptListener::listen(const std::stop_token& stop) {
 }
 
 void acknowledge_interrupt(const Session& session) {
-  if (session.options.quiet) {
+  if (session.common.quiet) {
     return;
   }
   // In one piece, on a line of its own: the progress may stand on this one.

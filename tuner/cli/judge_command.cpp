@@ -4,7 +4,7 @@
 #include "core/number_text.h"
 #include "core/text_table.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/options/text.h"
+#include "tuner/cli/options.h"
 #include "tuner/search/judge.h"
 #include "tuner/search/stored_spaces.h"
 #include <swr/error.h>
@@ -25,10 +25,15 @@ std::vector<StrategyKind> strategies_wanted(const std::string& text) {
   return strategies;
 }
 
-std::vector<SpaceJudgement> judge_all(const Session& session) {
-  const auto strategies = strategies_wanted(session.options.strategies);
+struct JudgeArguments {
+  std::vector<std::string> replay;
+  std::string strategies = "exhaustive,random,model";
+};
+
+std::vector<SpaceJudgement> judge_all(const JudgeArguments& asked) {
+  const auto strategies = strategies_wanted(asked.strategies);
   std::vector<SpaceJudgement> judgements;
-  for (const std::string& file : session.options.replay) {
+  for (const std::string& file : asked.replay) {
     for (const RecordedSpace& space : load_spaces(file)) {
       judgements.push_back(judge_space(space, strategies));
     }
@@ -160,18 +165,37 @@ Json document_of(const std::vector<SpaceJudgement>& judgements,
   return json;
 }
 
-}  // namespace
-
-int run_judge(const Session& session) {
-  const auto judgements = judge_all(session);
-  const auto strategies = strategies_wanted(session.options.strategies);
-  if (session.options.json) {
+int run_judge(const Session& session, const JudgeArguments& asked) {
+  const auto judgements = judge_all(asked);
+  const auto strategies = strategies_wanted(asked.strategies);
+  if (session.common.json) {
     session.out << json_document(document_of(judgements, strategies));
   } else {
     print_judgements(session.out, judgements, strategies,
                      {.width = session.environment.stdout_width});
   }
   return kExitSuccess;
+}
+
+}  // namespace
+
+void add_judge(CommandLine& line) {
+  auto [options, asked] = line.add<JudgeArguments>(
+      {.name = "judge",
+       .meaning = "Compare search strategies on recorded spaces, without a GPU",
+       .footer = "Regret is what the best variant found loses against the best of the space, after "
+                 "measuring\n"
+                 "8, 16 and 32 variants and a tenth of the space.\n\n"
+                 "Examples:\n"
+                 "  swr-tune judge --replay tuned.db\n"
+                 "  swr-tune judge --replay tuned.spaces --strategy model",
+       .group = "Experiments"},
+      run_judge);
+  options.add("--replay FILE...", asked.replay,
+              "Databases and files written by swr-tune db record (.spaces)",
+              {.group = "Files", .is_required = true, .role = FileRole::input});
+  options.add("--strategy LIST", asked.strategies, "Strategies to compare", {.shows_usual = true});
+  add_json_option(options);
 }
 
 }  // namespace swr::cli

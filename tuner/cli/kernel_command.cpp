@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/operation.h"
-#include "report/records.h"
-#include "tuner/cli/commands.h"
+#include "core/reject.h"
+#include "report/report.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/measuring.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/run/tuner.h"
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -71,20 +72,21 @@ void print_space(std::ostream& out, const Problem& problem, const DeviceInfo& de
   }
 }
 
-int enumerate(const Session& session, const GpuChoice& gpu, const std::vector<Problem>& wanted,
+int enumerate(const TuneSession& session, const GpuChoice& gpu, const std::vector<Problem>& wanted,
               const KernelSpec& spec) {
   Json all = Json::object();
   all["notes"] = spec.notes;
   all["spaces"] = Json::array();
   for (const Problem& problem : wanted) {
-    const SearchSpace space = enumerate_space(problem, gpu.device, space_options(session.options));
-    if (session.options.json) {
+    const SearchSpace space =
+        enumerate_space(problem, gpu.device, space_options(session.options.space));
+    if (session.common.json) {
       all["spaces"].push_back(space_json(problem, space));
     } else {
       print_space(session.out, problem, gpu.device, space);
     }
   }
-  if (session.options.json) {
+  if (session.common.json) {
     session.out << json_document(all);
   }
   return kExitSuccess;
@@ -114,8 +116,8 @@ void print_compiled(std::ostream& out, const std::string& what, const CompiledKe
       << used.spill_store_bytes << " bytes\n";
 }
 
-int compile(const Session& session, const GpuChoice& gpu, const std::vector<Problem>& wanted) {
-  const Generator generator(supervised_generator_options(session));
+int compile(const TuneSession& session, const GpuChoice& gpu, const std::vector<Problem>& wanted) {
+  const Generator generator(supervised_generator_options(session, !session.options.no_isolation));
   const auto count = static_cast<std::size_t>(session.options.budget.value_or(1));
   std::size_t failed = 0;
   const auto attempt = [&](const std::string& what, const auto& compiled) {
@@ -131,7 +133,8 @@ int compile(const Session& session, const GpuChoice& gpu, const std::vector<Prob
   };
   const int sm_arch = gpu.device.sm_arch;
   for (const Problem& problem : wanted) {
-    const SearchSpace space = require_variants(problem, gpu.device, space_options(session.options));
+    const SearchSpace space =
+        require_variants(problem, gpu.device, space_options(session.options.space));
     if (const auto reference = problem.operation().reference_program(problem)) {
       attempt("reference", [&] { return generator.compile_program(*reference, sm_arch); });
     }
@@ -146,7 +149,7 @@ int compile(const Session& session, const GpuChoice& gpu, const std::vector<Prob
   return kExitSuccess;
 }
 
-void print_notes(const Session& session, const KernelSpec& spec) {
+void print_notes(const TuneSession& session, const KernelSpec& spec) {
   const bool has_reference =
       !spec.reference.empty() || std::ranges::any_of(spec.arguments, [](const KernelArgument& one) {
         return !one.expected_file.empty();
@@ -162,32 +165,87 @@ void print_notes(const Session& session, const KernelSpec& spec) {
   session.err << std::flush;
 }
 
-}  // namespace
+constexpr const char* kKernelFooter =
+    R"(SPEC is swr's own JSON, a T1 file, or a .cu file with pragmas (docs/kernels.md). Its code runs on the GPU, in a process of its own; nothing of it is executed on the host.
 
-int run_kernel(const Session& session) {
-  const Options& options = session.options;
-  const KernelSpec spec = read_kernel_spec(options.kernel.specs.front());
-  if (!options.quiet) {
+Examples:
+  swr-tune kernel blur.json --arg width=4096,8192
+  swr-tune kernel blur.json --axis block_size_x=64,128 --budget 200
+  swr-tune kernel blur.json --enumerate --gpu gb10
+  swr-tune kernel blur.json --compile-only --gpu h200
+  swr-tune query --spec blur.json --arg width=5000)";
+
+struct KernelArguments : TuneArguments {
+  std::vector<std::string> axes;  ///< NAME=VALUE[,VALUE] of parameters.
+  bool enumerates = false;
+  bool compiles_only = false;
+};
+
+/// The run of tune that is asked, with the kernel in the place of --op.
+TuneSession session_of(const Session& session, const KernelArguments& asked) {
+  TuneSession tuned{session, asked};
+  const Operation& kernel = *take_kernel(session, tuned.options.problem);
+  for (const std::string& axis : asked.axes) {
+    const auto [name, values] = named_values(axis, "--axis");
+    if (find_axis(kernel, name) == nullptr) {
+      reject("--axis: the kernel has no parameter '" + name + "'; its parameters are " +
+             names_of(kernel.axes().subspan(1)));
+    }
+    tuned.options.space.axis_values[name] = values;
+  }
+  return tuned;
+}
+
+int run_kernel(const Session& asked_session, const KernelArguments& asked) {
+  TuneSession session = session_of(asked_session, asked);
+  TuneArguments& options = session.options;
+  const KernelSpec spec = read_kernel_spec(session.common.specs.front());
+  if (!session.common.quiet) {
     print_notes(session, spec);
   }
-  if (!options.kernel.enumerates && !options.kernel.compiles_only) {
+  if (!asked.enumerates && !asked.compiles_only) {
     const bool is_predicted = options.gpus.empty() && choose_gpu(options.gpu).profile.has_value();
     if (is_predicted) {
-      throw Error(ErrorCode::invalid_argument,
-                  "there is no model of kernels of users: tune on the GPU itself, or say "
-                  "--enumerate or --compile-only with --gpu " +
-                      options.gpu);
+      reject(
+          "there is no model of kernels of users: tune on the GPU itself, or say "
+          "--enumerate or --compile-only with --gpu " +
+          options.gpu);
     }
-    Session tuned = session;
     if (options.objective.empty()) {
-      tuned.options.objective = spec.objective;
+      options.objective = spec.objective;
     }
-    return run_tune(tuned);
+    return run_tune(session);
   }
   const GpuChoice gpu = choose_gpu(options.gpu);
   const std::vector<Problem> wanted = problems(options.problem);
-  return options.kernel.enumerates ? enumerate(session, gpu, wanted, spec)
-                                   : compile(session, gpu, wanted);
+  return asked.enumerates ? enumerate(session, gpu, wanted, spec) : compile(session, gpu, wanted);
+}
+
+}  // namespace
+
+void add_kernel(CommandLine& line) {
+  auto [options, kernel] = line.add<KernelArguments>(
+      {.name = "kernel",
+       .meaning = "Tune a CUDA kernel of your own",
+       .footer = kKernelFooter,
+       .group = "Tune"},
+      run_kernel, [](const Session& session, const KernelArguments& asked) {
+        return run_measure_worker({session, asked});
+      });
+  options.add("SPEC", options.common().specs, "The kernel's spec",
+              {.is_required = true, .role = FileRole::input});
+  options.add("--arg NAME=N[,N]", kernel.problem.sizes,
+              "A size of the problem; a list is one problem each", {.group = "Problem"});
+  options.add("--axis NAME=V[,V]", kernel.axes, "Values of a parameter to search, in place of all",
+              {.group = "Axes"});
+  CLI::Option* const enumerate =
+      options.add("--enumerate", kernel.enumerates,
+                  "Say how many variants there are and what drops others, and compile nothing");
+  options.add("--compile-only", kernel.compiles_only,
+              "Compile --budget variants, one unless it says more, and measure nothing",
+              {.excludes = enumerate});
+  CLI::Option* const gpus = add_gpus_options(options, kernel);
+  add_run_options(options, kernel, gpus);
 }
 
 }  // namespace swr::cli

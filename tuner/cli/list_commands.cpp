@@ -6,6 +6,7 @@
 #include "driver/devices.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include <swr/error.h>
 
@@ -193,13 +194,15 @@ DeviceInfo roomy_device() {
           .max_threads_per_sm = kNoLimit};
 }
 
-}  // namespace
+struct DevicesArguments {
+  std::string gpu;
+};
 
-int run_devices(const Session& session) {
+int run_devices(const Session& session, const DevicesArguments& asked) {
   const TableStyle style{.width = session.environment.stdout_width};
-  if (session.options.gpu != Options{}.gpu) {
-    const GpuProfile profile = load_profile(session.options.gpu);
-    if (session.options.json) {
+  if (!asked.gpu.empty() && asked.gpu != "auto") {
+    const GpuProfile profile = load_profile(asked.gpu);
+    if (session.common.json) {
       session.out << json_document(profile_json(profile));
     } else {
       print_profile(session.out, profile, style);
@@ -207,7 +210,7 @@ int run_devices(const Session& session) {
     return kExitSuccess;
   }
   const Presence presence = look_for_devices();
-  if (session.options.json) {
+  if (session.common.json) {
     session.out << json_document(devices_json(presence));
   } else {
     print_devices(session.out, presence, style);
@@ -215,8 +218,10 @@ int run_devices(const Session& session) {
   return kExitSuccess;
 }
 
-int run_axes(const Session& session) {
-  if (session.options.json) {
+struct AxesArguments {};
+
+int run_axes(const Session& session, const AxesArguments& /*asked*/) {
+  if (session.common.json) {
     Json json = Json::object();
     for (const Operation* const operation : operations()) {
       json[std::string(name_of(*operation))] = axes_json(*operation);
@@ -232,9 +237,15 @@ int run_axes(const Session& session) {
   return kExitSuccess;
 }
 
-int run_emit(const Session& session) {
-  const Problem problem = kernel_problem(session.options.problem);
-  const Variant variant = parse_variant(problem.operation(), session.options.variant_key);
+struct EmitArguments {
+  ProblemText problem;
+  std::string variant_key;
+  std::optional<std::filesystem::path> out;
+};
+
+int run_emit(const Session& session, const EmitArguments& asked) {
+  const Problem problem = kernel_problem(asked.problem);
+  const Variant variant = parse_variant(problem.operation(), asked.variant_key);
   if (const auto dropped = check_constraints(problem, variant, roomy_device())) {
     throw Error(ErrorCode::invalid_argument,
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
@@ -246,14 +257,57 @@ int run_emit(const Session& session) {
                              "-cubin FILE, where ARCH is sm_80 "
                              "or a\n// later one, and sm_90a for family=hopper\n\n" +
                              generator.flatten(problem, variant);
-  if (!session.options.out) {
+  if (!asked.out) {
     session.out << source;
     return kExitSuccess;
   }
-  OutputFile file(session, *session.options.out);
+  OutputFile file(session, *asked.out);
   file.text() << source;
   file.finish();
   return kExitSuccess;
+}
+
+}  // namespace
+
+void add_devices(CommandLine& line) {
+  auto [options, asked] =
+      line.add<DevicesArguments>({.name = "devices",
+                                  .meaning = "List the GPUs present and the built-in profiles",
+                                  .group = "GPUs and this machine",
+                                  .is_prose = true},
+                                 run_devices);
+  options.add("--gpu PROFILE", asked.gpu,
+              "Print every number of this profile (an id or a .json file) and what it rests on",
+              {.role = FileRole::input});
+  add_json_option(options);
+}
+
+void add_emit(CommandLine& line) {
+  auto [options, asked] = line.add<EmitArguments>(
+      {.name = "emit",
+       .meaning = "Print one variant as a single self-contained .cu file",
+       .footer = "Example: swr-tune emit --variant tile_m=128,tile_n=64,warps=4,order=sawtooth,"
+                 "persistence=persistent > kernel.cu",
+       .group = "Use it elsewhere"},
+      run_emit);
+  options.add("--variant KEY", asked.variant_key,
+              "Key as tune and query print it; axes left out keep their default",
+              {.is_required = true});
+  add_kernel_options(options, asked.problem);
+  options.add("--out FILE", asked.out, "Write to a file instead of stdout",
+              {.group = "Files", .role = FileRole::output});
+  add_generator_options(options);
+}
+
+void add_axes(CommandLine& line) {
+  OptionList options =
+      line.add<AxesArguments>({.name = "axes",
+                               .meaning = "List the tuning axes and the constraints",
+                               .group = "Tune",
+                               .is_prose = true},
+                              run_axes)
+          .first;
+  add_json_option(options);
 }
 
 }  // namespace swr::cli

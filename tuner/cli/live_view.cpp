@@ -4,10 +4,9 @@
 #include "core/json.h"
 #include "driver/devices.h"
 #include "driver/nvml.h"
-#include "report/page/page.h"
+#include "report/page/page_data.h"
 #include "tuner/live/event_follower.h"
 #include "tuner/live/live_state.h"
-#include "tuner/live/queue_folder.h"
 #include "tuner/measure/throttling.h"
 #include <swr/error.h>
 
@@ -149,7 +148,7 @@ LiveView::LiveView(const fs::path& watched, int port)
 
 LiveView::~LiveView() = default;
 
-WatchedRun::WatchedRun(const Session& asked) : session_(asked) {
+WatchedRun::WatchedRun(const TuneSession& asked) : session_(asked) {
   if (!asked.options.watch) {
     return;
   }

@@ -2,7 +2,7 @@
 // The live view of a file of events, or of a folder that several workers share.
 #pragma once
 
-#include "tuner/cli/commands.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/live/live_server.h"
 
 #include <filesystem>
@@ -34,17 +34,17 @@ class LiveView {
 class WatchedRun {
  public:
   /// Says on standard error where the page is. Its threads take no signal that is blocked here.
-  explicit WatchedRun(const Session& asked);
+  explicit WatchedRun(const TuneSession& asked);
   ~WatchedRun() { end(); }
   WatchedRun(const WatchedRun&) = delete;
   WatchedRun& operator=(const WatchedRun&) = delete;
 
-  const Session& session() const { return session_; }
+  const TuneSession& session() const { return session_; }
   /// Stops serving, and removes a folder of its own.
   void end();
 
  private:
-  Session session_;
+  TuneSession session_;
   std::filesystem::path own_folder_;
   std::unique_ptr<LiveView> view_;
 };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/measuring.h"
 
-#include "tuner/cli/options/text.h"
+#include "tuner/cli/options.h"
 #include "tuner/measure/measuring_evaluator.h"
 #include "tuner/supervise/supervised_compiler.h"
 #include "tuner/supervise/supervised_evaluator.h"
-#include "tuner/supervise/worker.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,18 +21,19 @@ namespace {
 constexpr long long kMostCompilerBytes = 8LL << 30;
 
 std::unique_ptr<Evaluator> measure_in_this_process(const GpuChoice& gpu, const Generator& generator,
-                                                   const Options& options) {
+                                                   const TuneSession& session) {
+  const TuneArguments& options = session.options;
   return std::make_unique<MeasuringEvaluator>(generator,
                                               MeasureOptions{.device_ordinal = gpu.ordinal,
                                                              .stopping = {.most = options.samples},
-                                                             .l2_state = options.l2_state,
+                                                             .l2_state = session.common.l2_state,
                                                              .counters = !options.no_counters,
                                                              .seed = options.seed});
 }
 
 /// This program, also when the file it came from was replaced meanwhile, with the options of this
 /// run: whatever shapes a measurement reaches the measuring process without being listed again.
-WorkerCommand measuring_process(const Session& session, const GpuChoice& gpu) {
+WorkerCommand measuring_process(const TuneSession& session, const GpuChoice& gpu) {
   WorkerCommand command{"/proc/self/exe", session.arguments};
   command.arguments.insert(command.arguments.begin(), kMeasureWorkerCommand);
   if (!session.options.gpus.empty()) {
@@ -45,8 +45,8 @@ WorkerCommand measuring_process(const Session& session, const GpuChoice& gpu) {
 
 /// The GPU of a measuring process. Where --gpus names it the others are hidden first: the driver
 /// sets up every GPU that it shows, in each process.
-GpuChoice own_gpu(const Session& session) {
-  const Options& options = session.options;
+GpuChoice own_gpu(const TuneSession& session) {
+  const TuneArguments& options = session.options;
   if (options.gpus.empty()) {
     return choose_gpu(options.gpu);
   }
@@ -59,10 +59,11 @@ GpuChoice own_gpu(const Session& session) {
 
 }  // namespace
 
-std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, const GpuChoice& gpu,
+std::unique_ptr<Evaluator> make_measuring_evaluator(const TuneSession& session,
+                                                    const GpuChoice& gpu,
                                                     const Generator& generator) {
   if (session.options.no_isolation) {
-    return measure_in_this_process(gpu, generator, session.options);
+    return measure_in_this_process(gpu, generator, session);
   }
   SuperviseOptions options{.command = measuring_process(session, gpu), .device = gpu.device};
   if (session.options.deadline_s > 0) {
@@ -71,19 +72,19 @@ std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, cons
   return std::make_unique<SupervisedEvaluator>(options);
 }
 
-int run_measure_worker(const Session& session) {
+int run_measure_worker(const TuneSession& session) {
   std::unique_ptr<Generator> generator;
   serve_evaluator(STDIN_FILENO, [&] {
     const GpuChoice gpu = own_gpu(session);
     generator = std::make_unique<Generator>(generator_options(session));
-    return measure_in_this_process(gpu, *generator, session.options);
+    return measure_in_this_process(gpu, *generator, session);
   });
   return kExitSuccess;
 }
 
-GeneratorOptions supervised_generator_options(const Session& session) {
+GeneratorOptions supervised_generator_options(const Session& session, bool is_isolated) {
   GeneratorOptions options = generator_options(session);
-  if (!session.options.no_isolation) {
+  if (is_isolated) {
     WorkerCommand command{.program = "/proc/self/exe",
                           .arguments = session.arguments,
                           .role = "compiling process",

@@ -1,255 +1,471 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options.h"
 
-#include "tuner/cli/options/command_tree.h"
-#include "tuner/cli/options/help.h"
-#include "tuner/cli/options/subcommands.h"
-#include "tuner/cli/options/suggest.h"
-#include "tuner/cli/options/text.h"
-#include <swr/version.h>
-
-#include <CLI/CLI.hpp>
+#include "core/enum_text.h"
+#include "core/make_problems.h"
+#include "core/operation.h"
+#include "core/reject.h"
+#include "tuner/cli/commands.h"
+#include "tuner/run/range_search.h"
+#include <swr/variant.h>
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
 
 namespace swr::cli {
 namespace {
 
-constexpr const char* kOverview =
-    "Tunes kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the GPU "
-    "present or predicts them for one that is not, and stores every result.";
+constexpr const char* kProblemGroup = "Problem";
 
-constexpr const char* kFooter =
-    R"(Options without a command are those of tune: swr-tune tune --help
+std::string dashed(std::string_view option) { return "--" + std::string(option); }
 
-Examples:
-  swr-tune --gpu gb10 --seq 131072          predict on a GB10, present or not
-  swr-tune --seq 4096 --head-dim 128        measure on the GPU of this machine
-  swr-tune query --gpu gb10 --seq 131072    the best stored variant
-  swr-tune explain --gpu gb10 --seq 131072  what it needs and what limits it
-  swr-tune export --out kernels             cubins and manifest of all winners
+/// The operations that have a field with the option.
+std::vector<const Operation*> owners_of(std::string_view option) {
+  std::vector<const Operation*> owners;
+  std::ranges::copy_if(operations(), std::back_inserter(owners), [&](const Operation* operation) {
+    return std::ranges::count(operation->fields(), option, &ProblemField::option) > 0;
+  });
+  return owners;
+}
 
-Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or values; 130 interrupted by Ctrl-C (what was found is stored and printed).
-Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, NO_COLOR, COLUMNS (docs/cli.md).)";
+/// Options of one operation alone stand under its name.
+std::string group_of(const ProblemField& field) {
+  const auto owners = owners_of(field.option);
+  return owners.size() > 1 ? kProblemGroup
+                           : kProblemGroup + (" of --op " + std::string(owners.front()->name()));
+}
 
-/// What belongs together in the list of commands.
-void group(CLI::App& program, const char* name, std::initializer_list<const char*> commands) {
-  for (const char* const command : commands) {
-    program.get_subcommand(command)->group(name);
+/// What a field has that is not given.
+std::string default_text(const Operation& operation, const ProblemField& field) {
+  if (field.is_required) {
+    return "";
   }
-}
-
-void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
-  program.formatter(help_formatter(width));
-  program.set_version_flag("--version", "swr-tune " SWR_VERSION, "Print the version");
-  program.require_subcommand(1);
-  // The last of a repeated option wins, as wrappers that append options expect.
-  program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  add_tune(program, options);
-  add_kernel(program, options);
-  add_query(program, options);
-  add_explain(program, options);
-  add_calibrate(program, options);
-  add_export(program, options);
-  add_devices(program, options);
-  add_emit(program, options);
-  add_axes(program, options);
-  add_plan(program, options);
-  add_db(program, options);
-  add_judge(program, options);
-  add_report(program, options);
-  add_watch(program, options);
-  add_doctor(program, options);
-  add_completion(program, options);
-  add_man_page(program, options);
-  group(program, "Tune", {"tune", "kernel", "watch", "plan", "axes"});
-  group(program, "Ask what is stored", {"query", "explain", "report"});
-  group(program, "Use it elsewhere", {"export", "emit", "db"});
-  group(program, "GPUs and this machine", {"devices", "calibrate", "doctor", "completion"});
-  group(program, "Experiments", {"judge"});
-  program.footer(kFooter);  // After the commands, each of which would begin with a copy.
-}
-
-const std::map<std::string, Command>& commands() {
-  static const std::map<std::string, Command> kCommands{{"tune", Command::tune},
-                                                        {"kernel", Command::kernel},
-                                                        {"query", Command::query},
-                                                        {"explain", Command::explain},
-                                                        {"calibrate", Command::calibrate},
-                                                        {"export", Command::export_results},
-                                                        {"devices", Command::devices},
-                                                        {"emit", Command::emit},
-                                                        {"axes", Command::axes},
-                                                        {"plan", Command::plan},
-                                                        {"db record", Command::record},
-                                                        {"db export-t4", Command::export_t4},
-                                                        {"db import-t4", Command::import_t4},
-                                                        {"db merge", Command::merge},
-                                                        {"db export-csv", Command::export_csv},
-                                                        {"judge", Command::judge},
-                                                        {"report", Command::report},
-                                                        {"watch", Command::watch},
-                                                        {"doctor", Command::doctor},
-                                                        {"completion", Command::completion},
-                                                        {kManPageCommand, Command::man_page}};
-  return kCommands;
-}
-
-/// "tune", or "db record" for a command of two words.
-std::string command_name(const CLI::App& program) {
-  const CLI::App& command = *program.get_subcommands().front();
-  const auto inner = command.get_subcommands();
-  return command.get_name() + (inner.empty() ? "" : " " + inner.front()->get_name());
-}
-
-std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
-  std::vector<std::string> names;
-  for (const CommandNode& command : commands) {
-    names.push_back(command.name);
+  if (!field.follows.empty()) {
+    const auto followed = std::ranges::find(operation.fields(), field.follows, &ProblemField::name);
+    return " [same as " + dashed(followed->option) + "]";
   }
-  return names;
+  return " [" +
+         (field.is_text() ? std::string(field.spellings[static_cast<std::size_t>(field.usual)])
+                          : std::to_string(field.usual)) +
+         "]";
 }
 
-std::vector<std::string> names_of(const std::vector<OptionNode>& options) {
-  std::vector<std::string> names;
-  for (const OptionNode& option : options) {
-    names.insert(names.end(), option.names.begin(), option.names.end());
-  }
-  return names;
+std::string choices_text(const ProblemField& field) {
+  return field.is_text() ? ": " + join_spellings(field.spellings) : "";
 }
 
-/// "; did you mean --causal?", or nothing.
-std::string suggestion(const std::string& word, const std::vector<std::string>& words) {
-  const auto nearest = nearest_word(word, words);
-  return nearest ? "; did you mean " + *nearest + "?" : "";
+void add_field(OptionList& options, ProblemText& problem, const Operation& operation,
+               const ProblemField& field, const std::string& list_help) {
+  const std::string name = dashed(field.option);
+  if (options.has(name)) {
+    return;  // Another operation's as well.
+  }
+  const std::string option(field.option);
+  const std::string summary(field.summary);
+  if (field.type == FieldType::flag) {
+    options.add_flag(name, [&problem, option] { problem.given[option] = "true"; }, summary,
+                     {.group = group_of(field)});
+    return;
+  }
+  const bool is_listed = field.takes_list && !list_help.empty();
+  options.add_call(name + (field.is_text() ? " TEXT"
+                           : is_listed     ? " N[,N]"
+                                           : " N"),
+                   [&problem, option](const std::string& text) { problem.given[option] = text; },
+                   summary + choices_text(field) + (is_listed ? "; " + list_help : "") +
+                       default_text(operation, field),
+                   {.group = group_of(field)});
 }
 
-[[noreturn]] void reject_command(const std::string& typed, const CLI::App& parent) {
-  reject("unknown command '" + typed + "'" +
-         suggestion(typed, names_of(command_node(parent).commands)) + "; see " + parent.get_name() +
-         " --help");
-}
-
-/// Options without a subcommand belong to tune; no argument at all asks what there is.
-std::vector<std::string> with_command(std::span<const std::string> arguments,
-                                      const CLI::App& program) {
-  std::vector<std::string> all(arguments.begin(), arguments.end());
-  if (all.empty()) {
-    return {"--help"};
-  }
-  const bool asks_for_help = all[0] == "help" && all.size() > 1;
-  if (asks_for_help) {
-    all.erase(all.begin());
-    all.emplace_back("--help");
-  }
-  const bool about_program =
-      all[0] == "--help" || all[0] == "-h" || all[0] == "help" || all[0] == "--version";
-  if (about_program) {
-    return {all[0] == "--version" ? "--version" : "--help"};
-  }
-  if (all[0].starts_with("-")) {
-    all.insert(all.begin(), "tune");
-  } else if (all[0] != "db" && !commands().contains(all[0])) {
-    reject_command(all[0], program);
-  }
-  const bool is_bare_db = all.size() == 1 && all[0] == "db";
-  if (is_bare_db) {
-    all.emplace_back("--help");
-  }
-  return all;
-}
-
-/// `--heads "$UNSET"` would otherwise mean the default, and an empty path the working folder.
-void require_values(std::span<const std::string> arguments) {
-  std::string option = "an argument";
-  for (const std::string& argument : arguments) {
-    const bool is_option = argument.starts_with("--");
-    if (argument.empty() || (is_option && argument.ends_with('='))) {
-      reject((argument.empty() ? option : argument.substr(0, argument.size() - 1)) +
-             " has an empty value; name one, or leave the option out");
+void add_fields(OptionList& options, ProblemText& problem, FieldRole role,
+                const std::string& list_help) {
+  for (const Operation* const operation : operations_of_swr()) {
+    for (const ProblemField& field : operation->fields()) {
+      if (field.role == role) {
+        add_field(options, problem, *operation, field, list_help);
+      }
     }
-    option = is_option ? argument : option;
   }
 }
 
-/// The innermost command that was recognised, and its name as it is typed.
-std::pair<const CLI::App*, std::string> innermost(const CLI::App& program) {
-  const CLI::App* app = &program;
-  std::string name = program.get_name();
-  while (!app->get_subcommands().empty()) {
-    app = app->get_subcommands().front();
-    name += " " + app->get_name();
+/// The lengths to tune of LOW..HIGH; none for another text.
+std::vector<int> lengths_of_range(const std::string& option, const std::string& text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) {
+    return {};
   }
-  return {app, name};
+  const int low = whole_number(text.substr(0, dots), option);
+  const int high = whole_number(text.substr(dots + 2), option);
+  if (low < 1 || high < low) {
+    reject(option + " takes a range as LOW..HIGH from 1 on, e.g. 1..131072, not '" + text + "'");
+  }
+  return lengths_between(low, high);
 }
 
-/// An option or a command that nobody knows is the mistake, whatever else is missing because of it.
-[[noreturn]] void reject_parse(const CLI::App& program, const CLI::ParseError& error) {
-  const auto [app, name] = innermost(program);
-  const auto unknown = program.remaining(true);
-  const auto option = std::ranges::find_if(
-      unknown, [](const std::string& word) { return word.size() > 1 && word.starts_with("-"); });
-  if (option != unknown.end()) {
-    const std::string word = option->substr(0, option->find('='));
-    reject("unknown option " + word + suggestion(word, names_of(command_node(*app).options)) +
-           "; see " + name + " --help");
-  }
-  const bool has_commands = !command_node(*app).commands.empty();
-  if (has_commands && !unknown.empty()) {
-    reject("unknown command '" + unknown.front() + "'" +
-           suggestion(unknown.front(), names_of(command_node(*app).commands)) + "; see " + name +
-           " --help");
-  }
-  if (!unknown.empty()) {
-    reject("'" + unknown.front() + "' is more than " + name + " takes; see " + name + " --help");
-  }
-  reject(std::string(error.what()) + "; see " + name + " --help");
+/// Sizes of users' kernels have no options of their own.
+std::string asked_as(const Operation& operation, const ProblemField& field) {
+  return operation.source_digest().empty() ? dashed(field.option)
+                                           : "--arg " + std::string(field.option);
 }
 
-/// What a process does for the command that started it and whose arguments it got; empty for
-/// others.
-std::optional<Command> work_for_another(std::span<const std::string> arguments) {
-  if (arguments.empty()) {
-    return std::nullopt;
+std::vector<int> values_of(const Operation& operation, const ProblemField& field,
+                           const std::string& text) {
+  const std::string name = asked_as(operation, field);
+  if (field.type == FieldType::flag) {
+    return {1};
   }
-  if (arguments[0] == kMeasureWorkerCommand) {
-    return Command::measure_worker;
+  if (field.is_text()) {
+    return {parse_enum<int>(field.spellings, text, field.name)};
   }
-  return arguments[0] == kCompileWorkerCommand ? std::optional(Command::compile_worker)
-                                               : std::nullopt;
+  std::vector<int> values = field.takes_list ? lengths_of_range(name, text) : std::vector<int>();
+  if (!values.empty()) {
+    return values;
+  }
+  for (const std::string& part :
+       field.takes_list ? split(text, ',') : std::vector<std::string>{text}) {
+    values.push_back(whole_number(part, name.c_str()));
+  }
+  return values;
+}
+
+/// Throws: Error{invalid_argument} for options that belong to other operations alone.
+void require_own(const ProblemText& text, const Operation& operation) {
+  for (const auto& [option, value] : text.given) {
+    const auto owners = owners_of(option);
+    if (std::ranges::find(owners, &operation) == owners.end()) {
+      reject(dashed(option) + " belongs to --op " + std::string(owners.front()->name()) +
+             ", not to --op " + text.op);
+    }
+  }
+}
+
+ProblemValues given_values(const ProblemText& text, const Operation& operation) {
+  if (operation.source_digest().empty()) {
+    require_own(text, operation);
+  }
+  ProblemValues values;
+  for (const ProblemField& field : operation.fields()) {
+    const auto given = text.given.find(std::string(field.option));
+    if (given != text.given.end()) {
+      values[std::string(field.name)] = values_of(operation, field, given->second);
+    }
+  }
+  return values;
+}
+
+std::string operation_names() {
+  std::vector<std::string_view> names;
+  for (const Operation* const operation : operations_of_swr()) {
+    names.push_back(operation->name());
+  }
+  return join_spellings(names);
+}
+
+std::string option_name(std::string_view axis_name) {
+  std::string name = "--" + std::string(axis_name);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+bool is_tile_axis(std::string_view name) {
+  return name == "tile_m" || name == "tile_n" || name == "warps";
+}
+
+std::string axis_help(const Axis& axis) {
+  std::string choices;
+  for (const auto spelling : axis.spellings) {
+    choices += (choices.empty() ? " One or more of: " : ", ") + std::string(spelling);
+  }
+  return std::string(axis.summary) + (choices.empty() ? "" : choices + ".");
 }
 
 }  // namespace
 
-CommandNode command_tree() {
-  Options options;
-  CLI::App program(kOverview, "swr-tune");
-  add_subcommands(program, options, kHelpWidth);
-  return command_node(program);
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) {
+      return parts;
+    }
+    begin = end + 1;
+  }
 }
 
-Options parse_options(std::span<const std::string> arguments, std::size_t width) {
-  require_values(arguments);
-  Options options;
-  CLI::App program(kOverview, "swr-tune");
-  add_subcommands(program, options, width > 0 ? width : kHelpWidth);
-  const std::optional<Command> for_another = work_for_another(arguments);
-  std::vector<std::string> remaining =
-      with_command(arguments.subspan(for_another ? 1 : 0), program);
-  std::reverse(remaining.begin(), remaining.end());  // CLI11 takes them from the back.
-  try {
-    program.parse(remaining);
-  } catch (const CLI::CallForHelp&) {
-    options.help_text = program.help();
-    return options;
-  } catch (const CLI::CallForVersion& version) {
-    options.help_text = std::string(version.what()) + "\n";
-    return options;
-  } catch (const CLI::ParseError& error) {
-    reject_parse(program, error);
+int whole_number(const std::string& text, const std::string& option) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    reject(option + " takes whole numbers of at most 2147483647, not '" + text + "'");
   }
-  options.command = for_another ? *for_another : commands().at(command_name(program));
-  return options;
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    reject(option + " takes whole numbers, not '" + text + "'");
+  }
+  return value;
+}
+
+std::vector<int> whole_numbers(const std::string& text, const std::string& option) {
+  std::vector<int> numbers;
+  for (const std::string& part : split(text, ',')) {
+    numbers.push_back(whole_number(part, option));
+  }
+  return numbers;
+}
+
+std::pair<std::string, std::string> named_values(const std::string& text, const char* option) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    reject(std::string(option) + " takes NAME=VALUE, not '" + text + "'");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool SpaceText::names_axes() const {
+  return !tiles.empty() ||
+         std::ranges::any_of(axis_values, [](const auto& axis) { return !axis.second.empty(); });
+}
+
+ProblemText::ProblemText() : op(operations().front()->name()) {}
+
+void add_kernel_options(OptionList& options, ProblemText& problem) {
+  options.add_call("--op",
+                   [&problem](const std::string& text) {
+                     problem.op = text;
+                     problem.names_op = true;
+                   },
+                   "Operation: " + operation_names(),
+                   {.group = kProblemGroup, .usual = problem.op});
+  add_fields(options, problem, FieldRole::kind, "");
+}
+
+void add_problem_options(OptionList& options, ProblemText& problem, const char* list_help) {
+  add_fields(options, problem, FieldRole::size, list_help);
+  add_kernel_options(options, problem);
+}
+
+void add_spec_option(OptionList& options) {
+  options.add("--spec FILE", options.common().specs,
+              "Spec of a kernel of yours, in place of --op; more than one where each is read",
+              {.group = kProblemGroup, .role = FileRole::input});
+}
+
+void add_spec_options(OptionList& options, ProblemText& problem) {
+  add_spec_option(options);
+  options.add("--arg NAME=N[,N]", problem.sizes,
+              "A size of the kernel of --spec, or of --op NAME where the database has its spec",
+              {.group = kProblemGroup});
+}
+
+CLI::Option* add_gpu_option(OptionList& options, std::string& gpu) {
+  return options.add(
+      "--gpu GPU", gpu,
+      "auto (the first GPU present), a profile (see swr-tune devices) or a profile's "
+      ".json file; a GPU that is not present is predicted",
+      {.shows_usual = true, .role = FileRole::input});
+}
+
+void add_database_option(OptionList& options) {
+  options.add("--db FILE", options.common().database,
+              "Database [SWR_DB, else $XDG_DATA_HOME/swr/tuned.db, else "
+              "~/.local/share/swr/tuned.db]",
+              {.group = "Files"});
+}
+
+void add_templates_option(OptionList& options) {
+  options.add("--templates DIR", options.common().templates,
+              "Files here replace the built-in templates of the same path [SWR_TEMPLATE_DIR]",
+              {.group = "Files"});
+}
+
+void add_generator_options(OptionList& options) {
+  options.add("--cache-dir DIR", options.common().cache_dir,
+              "Cubin cache [SWR_CACHE_DIR, else $XDG_CACHE_HOME/swr, else ~/.cache/swr]",
+              {.group = "Files"});
+  options.add("--shared-cache", options.common().shared_cache,
+              "Take kernels that others of the cache's group have stored", {.group = "Files"});
+  add_templates_option(options);
+}
+
+void add_l2_option(OptionList& options, const char* help) {
+  L2State& state = options.common().l2_state;
+  options.add_call("--l2 STATE",
+                   [&state](const std::string& text) { state = parse_l2_state(text); }, help,
+                   {.group = "Measuring", .usual = "warm"});
+}
+
+void add_objective_option(OptionList& options, std::string& objective, const char* help) {
+  options.add("--objective WHAT", objective, help, {.group = "Objective"});
+}
+
+void add_json_option(OptionList& options) {
+  options.add("--json", options.common().json, "One JSON document on stdout instead of text",
+              {.group = "Output"});
+}
+
+void add_quiet_option(OptionList& options) {
+  options.add("--quiet", options.common().quiet, "No progress", {.group = "Output"});
+}
+
+void add_port_option(OptionList& options, int& port) {
+  options.add("--port N", port, "Port of the live view; 0 takes one that is free",
+              {.group = "Live view", .shows_usual = true, .at_least = 0, .at_most = 65535});
+}
+
+const Operation* kernel_called(const std::string& name) {
+  for (const Operation* const operation : operations()) {
+    const bool is_called = operation->name() == name || operation->given_name() == name;
+    if (is_called && !operation->source_digest().empty()) {
+      return operation;
+    }
+  }
+  return nullptr;
+}
+
+void learn_stored_kernels(const Session& session, const std::string& op, Store::Content content) {
+  const std::filesystem::path database = database_path(session);
+  if (find_operation_or_null(op) == nullptr && std::filesystem::exists(database)) {
+    const Store store(database, Store::Mode::read_only, content);
+  }
+}
+
+const Operation* take_kernel(const Session& session, ProblemText& text) {
+  const Operation* const kernel =
+      session.kernels.empty() ? kernel_called(text.op) : session.kernels.front();
+  if (kernel == nullptr) {
+    if (!text.sizes.empty()) {
+      reject("--arg needs --spec FILE, or --op with a kernel that the database has");
+    }
+    return nullptr;
+  }
+  text.op = std::string(kernel->name());
+  for (const std::string& size : text.sizes) {
+    const auto [name, values] = named_values(size, "--arg");
+    if (find_field(*kernel, name) == nullptr) {
+      reject("--arg: the kernel has no size '" + name + "'; its sizes are " +
+             names_of(kernel->fields()));
+    }
+    text.given[name] = values;
+  }
+  return kernel;
+}
+
+std::vector<Problem> problems(const ProblemText& text) {
+  const Operation& operation = find_operation(text.op);
+  const ProblemValues values = given_values(text, operation);
+  for (const ProblemField& field : operation.fields()) {
+    if (field.is_required && !values.contains(field.name)) {
+      reject(dashed(field.option) + " is required");
+    }
+  }
+  return make_problems(operation, values);
+}
+
+std::vector<int> asked_range(const ProblemText& text) {
+  for (const auto& [option, value] : text.given) {
+    auto lengths = lengths_of_range(dashed(option), value);
+    if (!lengths.empty()) {
+      return lengths;
+    }
+  }
+  return {};
+}
+
+Problem kernel_problem(const ProblemText& text) {
+  const Operation& operation = find_operation(text.op);
+  ProblemValues values = given_values(text, operation);
+  for (const ProblemField& field : operation.fields()) {
+    if (field.is_required) {
+      values[std::string(field.name)] = {1};
+    }
+  }
+  Problem problem = make_problems(operation, values).front();
+  operation.enlarge(problem);
+  validate(problem);
+  return problem;
+}
+
+std::string problem_arguments(const Problem& problem) {
+  const Operation& operation = problem.operation();
+  if (!operation.source_digest().empty()) {
+    std::string text = operation.spec_file().empty()
+                           ? " --op " + std::string(operation.name())
+                           : " --spec " + std::string(operation.spec_file());
+    for (const ProblemField& field : operation.fields()) {
+      text.append(" --arg ").append(field.name).append("=").append(field_text(problem, field));
+    }
+    return text;
+  }
+  std::string text =
+      &operation == operations().front() ? "" : " --op " + std::string(operation.name());
+  for (const ProblemField& field : operation.fields()) {
+    const int value = field.read(problem.members());
+    const Field* const followed = find_field(operation, field.follows);
+    const bool is_usual = followed != nullptr
+                              ? field_text(problem, field) == field_text(problem, *followed)
+                              : !field.is_required && value == field.usual;
+    if (!is_usual) {
+      text += " " + dashed(field.option) +
+              (field.type == FieldType::flag ? "" : " " + field_text(problem, field));
+    }
+  }
+  return text;
+}
+
+void add_axis_options(OptionList& options, SpaceText& space) {
+  const std::string group = "Axes";
+  options.add("--tile MxN[xWARPS]", space.tiles,
+              "Rows x columns of the tile, and warps if wanted: 64x64,128x64,80x80x5",
+              {.group = group});
+  for (const Operation* const operation : operations_of_swr()) {
+    const bool is_first = operation == operations().front();
+    for (const Axis& axis : axes(*operation)) {
+      std::string& values = space.axis_values[std::string(axis.name)];
+      const std::string name = option_name(axis.name);
+      if (!is_tile_axis(axis.name) && !options.has(name)) {
+        options.add(name + " LIST", values, axis_help(axis),
+                    {.group = is_first ? group
+                                       : group + " of --op " + std::string(name_of(*operation)) +
+                                             " alone"});
+      }
+    }
+  }
+}
+
+Tile parse_tile(const std::string& text) {
+  const std::vector<std::string> parts = split(text, 'x');
+  if (parts.size() != 2 && parts.size() != 3) {
+    reject("--tile '" + text + "' is not of the form MxN or MxNxWARPS, e.g. 128x64");
+  }
+  Tile tile{.tile_m = whole_number(parts[0], "--tile"), .tile_n = whole_number(parts[1], "--tile")};
+  if (parts.size() == 3) {
+    tile.warps = whole_number(parts[2], "--tile");
+    if (tile.warps == 0) {
+      reject("--tile '" + text + "' has no warps; leave the third number out for the usual ones");
+    }
+  }
+  return tile;
+}
+
+SpaceOptions space_options(const SpaceText& text) {
+  SpaceOptions space;
+  if (!text.tiles.empty()) {
+    for (const std::string& part : split(text.tiles, ',')) {
+      space.tiles.push_back(parse_tile(part));
+    }
+  }
+  for (const auto& [axis_name, listed] : text.axis_values) {
+    if (listed.empty()) {
+      continue;
+    }
+    for (std::string& value : split(listed, ',')) {
+      space.restrictions[axis_name].emplace_back(std::move(value));
+    }
+  }
+  return space;
 }
 
 }  // namespace swr::cli

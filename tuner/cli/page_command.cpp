@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // swr-tune report: what a database holds as one page to look at.
 #include "db/history.h"
-#include "report/page/against.h"
-#include "report/page/page.h"
 #include "report/page/page_data.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include <swr/error.h>
 #include <swr/store.h>
@@ -52,20 +51,44 @@ Json data_of(const std::filesystem::path& database, const Session& session) {
                     .written_at = utc_now()});
 }
 
-}  // namespace
+struct ReportArguments {
+  std::filesystem::path out;
+  std::optional<std::filesystem::path> against;  ///< A database to compare with.
+};
 
-int run_report(const Session& session) {
+int run_report(const Session& session, const ReportArguments& asked) {
   Json data = data_of(database_path(session), session);
-  if (const auto& other = session.options.against) {
+  if (const auto& other = asked.against) {
     data["against"] = against(data, data_of(*other, session));
   }
-  OutputFile file(session, *session.options.out);
+  OutputFile file(session, asked.out);
   file.text() << render_page(data);
   file.finish();
   const std::size_t shapes = data["fields"].size();
   session.out << "wrote " << shapes << (shapes == 1 ? " tuned shape to " : " tuned shapes to ")
-              << session.options.out->string() << "\n";
+              << asked.out.string() << "\n";
   return kExitSuccess;
+}
+
+}  // namespace
+
+void add_report(CommandLine& line) {
+  auto [options, asked] = line.add<ReportArguments>(
+      {.name = "report",
+       .meaning = "Write what the database holds as one HTML page with charts",
+       .footer = "The page needs no network. Nothing is measured or predicted anew.\n\n"
+                 "Examples:\n"
+                 "  swr-tune report --out report.html --db tuned.db\n"
+                 "  swr-tune report --out report.html --db new.db --against old.db",
+       .group = "Ask what is stored"},
+      run_report);
+  options.add("--out FILE.html", asked.out, "The page to write",
+              {.group = "Files", .is_required = true, .role = FileRole::output});
+  options.add("--against FILE", asked.against,
+              "Compare with another database: of another commit, GPU setting or day",
+              {.group = "Files", .role = FileRole::input});
+  add_spec_option(options);
+  add_database_option(options);
 }
 
 }  // namespace swr::cli

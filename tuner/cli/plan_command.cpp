@@ -1,36 +1,32 @@
 // SPDX-License-Identifier: MIT
 // plan: shapes or a model's configuration as a list of problems for tune --work.
 #include "tuner/cli/commands.h"
-#include "tuner/cli/options/text.h"
+#include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include "tuner/distribute/work_list.h"
-#include <swr/error.h>
 
-#include <charconv>
 #include <ostream>
 
 namespace swr::cli {
 namespace {
 
-std::vector<int> lengths(const std::string& text, const std::string& option) {
-  std::vector<int> numbers;
-  for (const std::string& part : split(text, ',')) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc{} || end != part.data() + part.size()) {
-      throw Error(ErrorCode::invalid_argument, option + " takes whole numbers, not '" + part + "'");
-    }
-    numbers.push_back(value);
-  }
-  return numbers;
-}
+struct PlanArguments {
+  std::optional<std::filesystem::path> shapes;
+  std::optional<std::filesystem::path> model;
+  std::string seq;
+  std::string batch = "1";
+  std::string dtype;
+  bool causal = false;
+  bool training = false;
+  std::optional<std::filesystem::path> out;
+};
 
-std::vector<Problem> planned(const PlanOptions& plan) {
+std::vector<Problem> planned(const PlanArguments& plan) {
   if (plan.shapes) {
     return read_shapes(*plan.shapes);
   }
-  ModelWork work{.lengths = lengths(plan.seq, "--seq"),
-                 .batches = lengths(plan.batch, "--batch"),
+  ModelWork work{.lengths = whole_numbers(plan.seq, "--seq"),
+                 .batches = whole_numbers(plan.batch, "--batch"),
                  .causal = plan.causal,
                  .dtype = std::nullopt,
                  .training = plan.training};
@@ -40,21 +36,52 @@ std::vector<Problem> planned(const PlanOptions& plan) {
   return read_model(*plan.model, work);
 }
 
-}  // namespace
-
-int run_plan(const Session& session) {
-  const auto problems = without_repeats(planned(session.options.plan));
-  if (!session.options.out) {
+int run_plan(const Session& session, const PlanArguments& plan) {
+  const auto problems = without_repeats(planned(plan));
+  if (!plan.out) {
     write_work_list(session.out, problems);
     return kExitSuccess;
   }
-  OutputFile file(session, *session.options.out);
+  OutputFile file(session, *plan.out);
   write_work_list(file.text(), problems);
   file.finish();
   session.out << "wrote " << problems.size()
-              << (problems.size() == 1 ? " problem to " : " problems to ")
-              << session.options.out->string() << "\n";
+              << (problems.size() == 1 ? " problem to " : " problems to ") << plan.out->string()
+              << "\n";
   return kExitSuccess;
+}
+
+}  // namespace
+
+void add_plan(CommandLine& line) {
+  auto [options, plan] = line.add<PlanArguments>(
+      {.name = "plan",
+       .meaning = "Write a list of problems for tune --work, from shapes or from a model",
+       .footer = "Examples:\n"
+                 "  swr-tune plan --shapes shapes.txt --out work.json\n"
+                 "  swr-tune plan --model config.json --seq 1024,8192 --batch 1,8 --causal --out "
+                 "work.json",
+       .group = "Tune"},
+      run_plan);
+  OptionList source = options.one_of("Source");
+  source.add("--shapes FILE", plan.shapes,
+             "Text with a shape per line (seq=4096 heads=32 kv-heads=8 causal), or JSON",
+             {.role = FileRole::input});
+  CLI::Option* const model =
+      source.add("--model FILE", plan.model, "A model's config.json: heads and head_dim",
+                 {.role = FileRole::input});
+  const std::string group = "With --model";
+  CLI::Option* const seq =
+      options.add("--seq N[,N]", plan.seq, "Lengths", {.group = group, .needs = model});
+  OptionList::need(model, seq);
+  options.add("--batch N[,N]", plan.batch, "Batch sizes",
+              {.group = group, .shows_usual = true, .needs = model});
+  options.add("--dtype", plan.dtype, "fp16 or bf16 [the model's]",
+              {.group = group, .needs = model});
+  options.add("--causal", plan.causal, "With the causal mask", {.group = group, .needs = model});
+  options.add("--training", plan.training, "Backward passes too", {.group = group, .needs = model});
+  options.add("--out FILE", plan.out, "Write to a file instead of stdout",
+              {.group = "Files", .role = FileRole::output});
 }
 
 }  // namespace swr::cli

@@ -2,10 +2,10 @@
 #include "core/number_text.h"
 #include "model/prediction_error.h"
 #include "report/explain/metrics.h"
-#include "report/records.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
+#include "tuner/cli/options.h"
 #include "tuner/run/objective.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -166,28 +166,35 @@ Json answer_json(const Problem& problem, const DeviceInfo& device, const Found& 
   return json;
 }
 
-}  // namespace
+struct QueryArguments {
+  ProblemText problem;
+  std::string gpu = "auto";
+  std::string objective;
+  bool replayed = false;  ///< Asks a database of replayed results.
+};
 
-int run_query(const Session& session) {
-  const auto wanted = problems(session.options.problem);
-  const GpuChoice gpu = choose_gpu(session.options.gpu);
-  const bool replayed = session.options.replayed;
+int run_query(const Session& session, QueryArguments asked_for) {
+  const bool replayed = asked_for.replayed;
   const auto content = replayed ? Store::Content::replayed : Store::Content::tuned;
+  learn_stored_kernels(session, asked_for.problem.op, content);
+  take_kernel(session, asked_for.problem);
+  const auto wanted = problems(asked_for.problem);
+  const GpuChoice gpu = choose_gpu(asked_for.gpu);
   const auto path = database_path(session);
   LookupOptions asked;
   asked.setting = setting(session);
   asked.content = content;
-  asked.objective = session.options.objective.empty() ? kernel_objective(wanted.front().operation())
-                                                      : Objective(session.options.objective).text();
+  asked.objective = asked_for.objective.empty() ? kernel_objective(wanted.front().operation())
+                                                : Objective(asked_for.objective).text();
   // Who has tuned nothing yet is answered by what comes with swr.
-  const bool has_file = session.options.database || replayed || std::filesystem::exists(path);
+  const bool has_file = session.common.database || replayed || std::filesystem::exists(path);
   const auto lookup =
       has_file ? std::make_unique<Lookup>(path, asked) : std::make_unique<Lookup>(asked);
   const auto store =
       has_file ? std::make_unique<Store>(path, Store::Mode::read_only, content) : nullptr;
   Json document = Json::object();
   document["answers"] = Json::array();
-  document["replayed"] = session.options.replayed;
+  document["replayed"] = replayed;
   for (const Problem& problem : wanted) {
     const Found found = find(*lookup, store.get(), problem, gpu);
     if (asked.objective != kTimeObjective && !found.stored) {
@@ -197,7 +204,7 @@ int run_query(const Session& session) {
               to_string(problem) + " on " + gpu.device.name +
               "; tune it with that objective, or ask with --objective time for the fastest");
     }
-    if (session.options.json) {
+    if (session.common.json) {
       document["answers"].push_back(answer_json(problem, gpu.device, found));
     } else {
       session.out << (&problem == wanted.data() ? "" : "\n");
@@ -205,10 +212,40 @@ int run_query(const Session& session) {
       session.out << (replayed ? "note     replayed: a recording gave this result, no GPU\n" : "");
     }
   }
-  if (session.options.json) {
+  if (session.common.json) {
     session.out << json_document(document);
   }
   return kExitSuccess;
+}
+
+}  // namespace
+
+void add_query(CommandLine& line) {
+  auto [options, asked] = line.add<QueryArguments>(
+      {.name = "query",
+       .meaning = "Print the best stored variant for a problem",
+       .footer =
+           "The answer says how it matched: exact, nearest (another shape), same_arch "
+           "(another device),\n"
+           "predicted (nothing measured fits), modelled (nothing near is stored) or "
+           "default_only.\n"
+           "Measured results that come with swr answer where the database has none nearer.\n\n"
+           "Example: swr-tune query --gpu gb10 --seq 131072 --json",
+       .group = "Ask what is stored",
+       .is_prose = true},
+      run_query);
+  add_problem_options(options, asked.problem, "a list asks for several problems");
+  add_spec_options(options, asked.problem);
+  add_gpu_option(options, asked.gpu);
+  add_database_option(options);
+  add_l2_option(options);
+  add_templates_option(options);
+  add_objective_option(options, asked.objective,
+                       "Ask for what runs with this very --objective decided [time]");
+  options.add("--replayed", asked.replayed,
+              "Ask a database of tune --replay --db, whose results no GPU has given",
+              {.group = "Files"});
+  add_json_option(options);
 }
 
 }  // namespace swr::cli

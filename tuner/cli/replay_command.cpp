@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tune --replay: searches recorded spaces through the tuner, without a GPU.
 #include "core/number_text.h"
-#include "tuner/cli/commands.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/live_view.h"
 #include "tuner/cli/report_sink.h"
-#include "tuner/cli/shard_choice.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/cli/work_source.h"
 #include "tuner/run/tuner.h"
 #include "tuner/search/replay_evaluator.h"
@@ -41,23 +40,23 @@ std::string regret_note(std::optional<double> share, const RecordedSpace& space)
 }
 
 /// In memory, unless a database was named: nobody takes a replayed result for a GPU's by accident.
-Store open_store(const Session& session) {
-  if (!session.options.database) {
+Store open_store(const TuneSession& session) {
+  if (!session.common.database) {
     return Store::in_memory();
   }
-  return Store(*session.options.database, Store::Mode::read_write, Store::Content::replayed);
+  return Store(*session.common.database, Store::Mode::read_write, Store::Content::replayed);
 }
 
-std::string storage_note(const Session& session) {
-  return session.options.database ? "stored as replayed in " + session.options.database->string() +
-                                        ": ask with swr-tune query --replayed\n"
-                                  : "nothing is stored\n";
+std::string storage_note(const TuneSession& session) {
+  return session.common.database ? "stored as replayed in " + session.common.database->string() +
+                                       ": ask with swr-tune query --replayed\n"
+                                 : "nothing is stored\n";
 }
 
 /// A run for each space, with the versions that it was recorded with. Runs continue each other.
-long long begin_run(Store& store, const Session& session, const RecordedSpace& space) {
+long long begin_run(Store& store, const TuneSession& session, const RecordedSpace& space) {
   // A recorded space is as good as a present GPU.
-  const SearchOptions search = search_options(session.options, Provenance::measured);
+  const SearchOptions search = search_options(session, Provenance::measured);
   return store.begin_run({.command = session.command_line,
                           .swr_version = space.origin.swr_version,
                           .templates_digest = space.origin.templates_digest,
@@ -72,13 +71,13 @@ long long begin_run(Store& store, const Session& session, const RecordedSpace& s
                           .conditions = "replayed"});
 }
 
-TuneReport replay(ReplayEvaluator& recording, Store& store, const Session& session,
+TuneReport replay(ReplayEvaluator& recording, Store& store, const TuneSession& session,
                   const InterruptListener& interrupt, ProgressSinks& sinks) {
   const RecordedSpace& space = recording.space();
   // Assigned one by one: of a list in braces GCC 13 and 14 warn that a member may be used
   // uninitialised.
   TuneOptions options;
-  options.search = search_options(session.options, Provenance::measured);
+  options.search = search_options(session, Provenance::measured);
   options.compile_threads = session.options.jobs;
   options.provenance = space.results.front().provenance();
   options.run_id = begin_run(store, session, space);
@@ -112,30 +111,30 @@ std::vector<std::string> identities_of(const std::vector<RecordedSpace>& spaces)
   return identities;
 }
 
-Json head_of(const Session& session, const RecordedSpace& first) {
+Json head_of(const TuneSession& session, const RecordedSpace& first) {
   Json head = document(session, first.results.front().provenance(), first.device);
-  const auto& files = session.options.tune_replay;
+  const auto& files = session.options.replay;
   head["replay"] = files.size() == 1 ? Json(files.front()) : Json(files);
-  if (session.options.database) {
-    head["database"] = session.options.database->string();
+  if (session.common.database) {
+    head["database"] = session.common.database->string();
   }
   return head;
 }
 
 }  // namespace
 
-int run_replay(const Session& asked) {
+int run_replay(const TuneSession& asked) {
   const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
-  std::vector<RecordedSpace> spaces = load_all(asked.options.tune_replay);
+  std::vector<RecordedSpace> spaces = load_all(asked.options.replay);
   const auto identities = identities_of(spaces);
   const auto places = places_of(asked, worker, identities);
-  const Session own = as_worker(asked, worker, places.size(), spaces.size());
+  const TuneSession own = as_worker(asked, worker, places.size(), spaces.size());
   if (places.empty()) {
     return kExitSuccess;
   }
   const InterruptListener interrupt([&own] { acknowledge_interrupt(own); });
   const WatchedRun watched(own);
-  const Session& session = watched.session();
+  const TuneSession& session = watched.session();
   WorkSource work(session, worker, identities, places);
   Store store = open_store(session);
   ReportSink sink(session, head_of(session, spaces[places.front()]));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/report_sink.h"
 
-#include "report/range_report.h"
-#include "report/records.h"
 #include "report/report.h"
 #include "tuner/cli/terminal_text.h"
 #include "tuner/run/progress.h"
@@ -19,8 +17,8 @@
 namespace swr::cli {
 namespace {
 
-std::unique_ptr<Progress> make_display(const Session& session) {
-  if (session.options.quiet) {
+std::unique_ptr<Progress> make_display(const TuneSession& session) {
+  if (session.common.quiet) {
     return std::make_unique<QuietProgress>();
   }
   return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal,
@@ -39,7 +37,7 @@ Json document(const Session& session, Provenance provenance, const DeviceInfo& d
   return json;
 }
 
-ReportSink::ReportSink(const Session& session, Json document)
+ReportSink::ReportSink(const TuneSession& session, Json document)
     : session_(session), json_(std::move(document)) {
   json_["reports"] = Json::array();
   if (session.options.csv) {
@@ -49,7 +47,7 @@ ReportSink::ReportSink(const Session& session, Json document)
 }
 
 void ReportSink::add(const TuneReport& report, std::string_view note, const Json& more) {
-  if (session_.options.json) {
+  if (session_.common.json) {
     Json record = report_record(report);
     record.update(more);
     json_["reports"].push_back(std::move(record));
@@ -69,7 +67,7 @@ void ReportSink::add(const TuneReport& report, std::string_view note, const Json
 }
 
 void ReportSink::add(const std::vector<Agreement>& agreements) {
-  if (session_.options.json) {
+  if (session_.common.json) {
     json_["repeatability"] = agreements_record(agreements, FinalsOptions{}.tie_threshold);
   } else {
     print_agreements(session_.out, agreements, FinalsOptions{}.tie_threshold);
@@ -77,7 +75,7 @@ void ReportSink::add(const std::vector<Agreement>& agreements) {
 }
 
 void ReportSink::add(const RangeSearch& range) {
-  if (session_.options.json) {
+  if (session_.common.json) {
     json_["range"] = range_record(range.parts(), range.tuned());
   } else {
     print_range(session_.out, range.parts(), range.tuned(), session_.environment.stdout_width);
@@ -85,7 +83,7 @@ void ReportSink::add(const RangeSearch& range) {
 }
 
 void ReportSink::add(const std::vector<GpuHistory>& histories) {
-  if (session_.options.json) {
+  if (session_.common.json) {
     json_["gpus"] = gpu_histories_record(histories);
   } else {
     print_gpu_histories(session_.out, histories, session_.environment.stdout_width);
@@ -93,7 +91,7 @@ void ReportSink::add(const std::vector<GpuHistory>& histories) {
 }
 
 void ReportSink::finish() {
-  if (session_.options.json) {
+  if (session_.common.json) {
     session_.out << json_document(json_);
   }
   if (csv_) {
@@ -101,12 +99,13 @@ void ReportSink::finish() {
   }
 }
 
-ProgressSinks::ProgressSinks(const Session& session, std::span<const int> gpus, std::size_t runs)
+ProgressSinks::ProgressSinks(const TuneSession& session, std::span<const int> gpus,
+                             std::size_t runs)
     : session_(session), display_(make_display(session)) {
   if (session.options.events) {
     file_.open(session, *session.options.events);
   }
-  if (gpus.size() > 1 && !session.options.quiet) {
+  if (gpus.size() > 1 && !session.common.quiet) {
     team_ = std::make_unique<TeamProgress>(session.err, session.environment.stderr_is_terminal,
                                            gpus, runs, std::chrono::steady_clock::now,
                                            session.environment.stderr_width);

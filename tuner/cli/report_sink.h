@@ -6,8 +6,8 @@
 #include "core/json.h"
 #include "report/event_log.h"
 #include "report/repeatability.h"
-#include "tuner/cli/commands.h"
 #include "tuner/cli/output_file.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/distribute/gpu_history.h"
 #include "tuner/distribute/team_progress.h"
 #include "tuner/run/range_search.h"
@@ -34,7 +34,7 @@ class ReportSink {
  public:
   /// Reports are added to the document. Throws: Error{not_writable} when the CSV file cannot be;
   /// Error{invalid_argument} when it must not (output_guard.h).
-  ReportSink(const Session& session, Json document);
+  ReportSink(const TuneSession& session, Json document);
 
   /// `note` follows the report for people, `more` is added to its record for programs.
   void add(const TuneReport& report, std::string_view note, const Json& more = Json::object());
@@ -48,7 +48,7 @@ class ReportSink {
   void finish();
 
  private:
-  const Session& session_;
+  const TuneSession& session_;
   Json json_;
   std::optional<OutputFile> csv_;
 };
@@ -59,7 +59,7 @@ class ProgressSinks {
   /// `gpus` of --gpus, and how often they will begin a run all together; none without the option.
   /// Throws: Error{not_writable} when the file of events cannot be; Error{invalid_argument} when
   /// it must not (output_guard.h).
-  explicit ProgressSinks(const Session& session, std::span<const int> gpus = {},
+  explicit ProgressSinks(const TuneSession& session, std::span<const int> gpus = {},
                          std::size_t runs = 0);
 
   Progress& progress(std::size_t member = 0);
@@ -84,7 +84,7 @@ class ProgressSinks {
   /// Keeps the display alive while nothing happens.
   void tick(const std::stop_token& stop);
 
-  const Session& session_;
+  const TuneSession& session_;
   std::unique_ptr<Progress> display_;
   /// In the place of the display, where several GPUs share one line.
   std::unique_ptr<TeamProgress> team_;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "core/printable.h"
+#include "core/reject.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/output_guard.h"
+#include "tuner/cli/output_file.h"
 #include "tuner/cli/terminal_text.h"
 #include <swr/error.h>
-#include <swr/store.h>
+#include <swr/kernel_spec.h>
+#include <swr/version.h>
 
 #include <algorithm>
 #include <exception>
@@ -28,72 +30,115 @@ int report_error(std::ostream& err, const Environment& environment, const std::s
   return exit_code;
 }
 
-/// Opening a database tells the process of its kernels.
-void learn_stored_kernels(const Options& options, const Environment& environment) {
-  const std::filesystem::path database =
-      options.database ? *options.database : default_database(environment);
-  if (may_ask_for_stored_kernel(options) && std::filesystem::exists(database)) {
-    const Store store(database, Store::Mode::read_only,
-                      options.replayed ? Store::Content::replayed : Store::Content::tuned);
+constexpr const char* kOverview =
+    "Tunes kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the GPU "
+    "present or predicts them for one that is not, and stores every result.";
+
+constexpr const char* kFooter =
+    R"(Options without a command are those of tune: swr-tune tune --help
+
+Examples:
+  swr-tune --gpu gb10 --seq 131072          predict on a GB10, present or not
+  swr-tune --seq 4096 --head-dim 128        measure on the GPU of this machine
+  swr-tune query --gpu gb10 --seq 131072    the best stored variant
+  swr-tune explain --gpu gb10 --seq 131072  what it needs and what limits it
+  swr-tune export --out kernels             cubins and manifest of all winners
+
+Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or values; 130 interrupted by Ctrl-C (what was found is stored and printed).
+Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, NO_COLOR, COLUMNS (docs/cli.md).)";
+
+void add_commands(CommandLine& line) {
+  line.set_version("swr-tune " SWR_VERSION);
+  for (const auto add : {add_tune, add_kernel, add_query, add_explain, add_calibrate, add_export,
+                         add_devices, add_emit, add_axes, add_plan, add_db, add_judge, add_report,
+                         add_watch, add_doctor, add_completion}) {
+    add(line);
+  }
+  line.set_footer(kFooter);
+}
+
+/// Options without a command belong to tune; no argument at all asks what there is.
+std::vector<std::string> with_command(std::span<const std::string> arguments,
+                                      const CommandLine& line) {
+  std::vector<std::string> all(arguments.begin(), arguments.end());
+  if (all.empty()) {
+    return {"--help"};
+  }
+  const bool asks_for_help = all[0] == "help" && all.size() > 1;
+  if (asks_for_help) {
+    all.erase(all.begin());
+    all.emplace_back("--help");
+  }
+  const bool about_program =
+      all[0] == "--help" || all[0] == "-h" || all[0] == "help" || all[0] == "--version";
+  if (about_program) {
+    return {all[0] == "--version" ? "--version" : "--help"};
+  }
+  if (all[0].starts_with("-")) {
+    all.insert(all.begin(), "tune");
+  } else if (!line.has_command(all[0])) {
+    line.reject_command(all[0]);
+  }
+  const bool is_bare_db = all.size() == 1 && all[0] == "db";
+  if (is_bare_db) {
+    all.emplace_back("--help");
+  }
+  return all;
+}
+
+/// `--heads "$UNSET"` would otherwise mean the default, and an empty path the working folder.
+void require_values(std::span<const std::string> arguments) {
+  std::string option = "an argument";
+  for (const std::string& argument : arguments) {
+    const bool is_option = argument.starts_with("--");
+    if (argument.empty() || (is_option && argument.ends_with('='))) {
+      reject((argument.empty() ? option : argument.substr(0, argument.size() - 1)) +
+             " has an empty value; name one, or leave the option out");
+    }
+    option = is_option ? argument : option;
   }
 }
 
-int run_command(const Session& session) {
-  switch (session.options.command) {
-    case Command::help:
-      session.out << session.options.help_text;
-      return kExitSuccess;
-    case Command::tune:
-      return run_tune(session);
-    case Command::kernel:
-      return run_kernel(session);
-    case Command::query:
-      return run_shown(session, run_query);
-    case Command::explain:
-      return run_shown(session, run_explain);
-    case Command::calibrate:
-      return run_calibrate(session);
-    case Command::export_results:
-      return run_export(session);
-    case Command::devices:
-      return run_shown(session, run_devices);
-    case Command::emit:
-      return run_emit(session);
-    case Command::axes:
-      return run_shown(session, run_axes);
-    case Command::plan:
-      return run_plan(session);
-    case Command::measure_worker:
-      return run_measure_worker(session);
-    case Command::compile_worker:
-      return run_compile_worker(session);
-    case Command::record:
-      return run_record(session);
-    case Command::export_t4:
-      return run_export_t4(session);
-    case Command::import_t4:
-      return run_import_t4(session);
-    case Command::merge:
-      return run_merge(session);
-    case Command::export_csv:
-      return run_export_csv(session);
-    case Command::judge:
-      return run_judge(session);
-    case Command::report:
-      return run_report(session);
-    case Command::watch:
-      return run_watch(session);
-    case Command::doctor:
-      return run_shown(session, run_doctor);
-    case Command::completion:
-      return run_completion(session);
-    case Command::man_page:
-      return run_man_page(session);
+bool serves(std::span<const std::string> arguments, const char* role) {
+  return !arguments.empty() && arguments[0] == role;
+}
+
+/// The kernels of --spec, which are operations of this process from here on.
+std::vector<const Operation*> kernels_of(const CommonOptions& common) {
+  std::vector<const Operation*> kernels;
+  for (const std::filesystem::path& file : common.specs) {
+    const Operation* const kernel = &register_kernel(read_kernel_spec(file), file);
+    if (std::ranges::find(kernels, kernel) == kernels.end()) {
+      kernels.push_back(kernel);
+    }
   }
-  return kExitFailure;
+  return kernels;
 }
 
 }  // namespace
+
+CommandNode command_tree() {
+  CommandLine line("swr-tune", kOverview, 0);
+  add_commands(line);
+  return line.tree();
+}
+
+ParsedCommand parse_command(std::span<const std::string> arguments, std::size_t width) {
+  require_values(arguments);
+  CommandLine line("swr-tune", kOverview, width);
+  add_commands(line);
+  const bool measures = serves(arguments, kMeasureWorkerCommand);
+  const bool compiles = serves(arguments, kCompileWorkerCommand);
+  ParsedCommand parsed =
+      line.parse(with_command(arguments.subspan(measures || compiles ? 1 : 0), line));
+  if (measures && parsed.measure) {
+    parsed.run = parsed.measure;
+  } else if (measures || compiles) {
+    parsed.run = run_compile_worker;
+  }
+  parsed.is_worker = measures || compiles;
+  return parsed;
+}
 
 std::string command_line(const std::string& program, std::span<const std::string> arguments) {
   std::string line = program;
@@ -106,11 +151,11 @@ std::string command_line(const std::string& program, std::span<const std::string
 
 GeneratorOptions generator_options(const Session& session) {
   GeneratorOptions options;
-  options.cache_dir = session.options.cache_dir ? *session.options.cache_dir
-                                                : default_cache_dir(session.environment);
-  options.shared_cache = session.options.shared_cache;
-  if (session.options.templates) {
-    options.template_overlay = session.options.templates;
+  options.cache_dir =
+      session.common.cache_dir ? *session.common.cache_dir : default_cache_dir(session.environment);
+  options.shared_cache = session.common.shared_cache;
+  if (session.common.templates) {
+    options.template_overlay = session.common.templates;
   } else if (session.environment.templates) {
     options.template_overlay = *session.environment.templates;
   }
@@ -121,13 +166,12 @@ GeneratorOptions generator_options(const Session& session) {
 }
 
 Setting setting(const Session& session) {
-  return {.l2_state = session.options.l2_state,
+  return {.l2_state = session.common.l2_state,
           .overlay_digest = overlay_digest(generator_options(session))};
 }
 
 std::filesystem::path database_path(const Session& session) {
-  return session.options.database ? *session.options.database
-                                  : default_database(session.environment);
+  return session.common.database ? *session.common.database : default_database(session.environment);
 }
 
 int run_reporting(const std::function<int()>& body, const Environment& environment,
@@ -153,17 +197,24 @@ int run_reporting(const std::function<int()>& body, const Environment& environme
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
   const auto body = [&] {
-    Options options = parse_options(arguments, environment.stdout_width);
-    learn_stored_kernels(options, environment);
-    take_kernels(options);
-    const Session session{.options = std::move(options),
-                          .environment = environment,
-                          .command_line = command_line("swr-tune", arguments),
-                          .arguments = {arguments.begin(), arguments.end()},
-                          .out = out,
-                          .err = err};
-    check_outputs(session);
-    const int exit_code = run_command(session);
+    const ParsedCommand command = parse_command(arguments, environment.stdout_width);
+    if (!command.run) {
+      out << command.help_text;
+    }
+    int exit_code = kExitSuccess;
+    if (command.run) {
+      const Session session{.common = command.common,
+                            .environment = environment,
+                            .command_line = command_line("swr-tune", arguments),
+                            .arguments = {arguments.begin(), arguments.end()},
+                            .out = out,
+                            .err = err,
+                            .kernels = kernels_of(command.common)};
+      if (!command.is_worker) {
+        check_outputs(session);
+      }
+      exit_code = command.text.is_prose ? run_shown(session, command.run) : command.run(session);
+    }
     if (!out.flush()) {
       throw Error(ErrorCode::not_writable, "cannot write to standard output; is the disk full?");
     }

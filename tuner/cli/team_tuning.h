@@ -2,11 +2,11 @@
 // Tunes the problems of one command on its GPU, or on each of several at once, into one database.
 #pragma once
 
-#include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
+#include "tuner/cli/tune_command.h"
 #include "tuner/cli/work_source.h"
 #include "tuner/distribute/gpu_history.h"
 #include "tuner/distribute/gpu_team.h"
@@ -32,7 +32,7 @@ namespace swr::cli {
 struct TuningTools {
   /// Starts what measures on a GPU, or models it; called on the thread that will use it.
   std::function<std::unique_ptr<Evaluator>(const GpuChoice&)> start;
-  const Session& session;
+  const TuneSession& session;
   const Generator& generator;
   const InterruptListener& interrupt;
   /// The list that work is given by places of.

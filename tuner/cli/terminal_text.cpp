@@ -72,16 +72,17 @@ std::string painted_for(const Environment& environment, std::string_view text) {
 }
 
 int run_shown(const Session& session, const std::function<int(const Session&)>& command) {
-  if (session.options.json || !session.environment.stdout_is_terminal) {
+  if (session.common.json || !session.environment.stdout_is_terminal) {
     return command(session);
   }
   std::ostringstream text;
-  const Session inner{.options = session.options,
+  const Session inner{.common = session.common,
                       .environment = session.environment,
                       .command_line = session.command_line,
                       .arguments = session.arguments,
                       .out = text,
-                      .err = session.err};
+                      .err = session.err,
+                      .kernels = session.kernels};
   const int exit_code = command(inner);
   const Environment& environment = session.environment;
   session.out << painted_for(environment, wrap_lines(text.str(), environment.stdout_width));

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -63,5 +64,13 @@ class LiveState {
   std::deque<Finished> last_;  ///< Of those that finished, the newest first.
   std::size_t unread_ = 0;
 };
+
+/// {"pieces": N, "open": N, "done": N, "leased": [{"piece", "worker", "silent_s"}]}; null where the
+/// folder has no queue. `silent_s` is for how long a worker gave no sign, by the clock of this
+/// host.
+Json queue_json(const std::filesystem::path& folder);
+
+/// Files of events in the folder, in the order of their names.
+std::vector<std::filesystem::path> event_files(const std::filesystem::path& folder);
 
 }  // namespace swr

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
-#include "tuner/statistics/sample_length.h"
+#include "tuner/statistics/stopping_rule.h"
 
 #include <array>
 #include <functional>

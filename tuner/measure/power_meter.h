@@ -2,6 +2,10 @@
 // Mean power over a window, from a counter of energy that moves in steps (docs/energy.md).
 #pragma once
 
+#include "driver/cuda_driver.h"
+#include "driver/nvml.h"
+#include "tuner/evaluator.h"
+
 #include <functional>
 #include <optional>
 
@@ -29,5 +33,16 @@ void settle(const PowerSource& source, double settle_s, const std::function<void
 /// is missing or does not move. Throws: what `keep_busy` throws.
 std::optional<double> mean_power_w(const PowerSource& source, const PowerWindow& window,
                                    const std::function<void()>& keep_busy);
+
+/// The counter of energy of a GPU and this machine's clock.
+PowerSource power_source(const GpuMonitor& monitor);
+
+/// Requires: the GPU counts energy, and has nothing to do.
+PowerReading idle_power(const GpuMonitor& monitor);
+
+/// Takes about a second. `launch` enqueues one launch on the stream, which takes `launch_us`,
+/// roughly. Throws: what `launch` throws; DriverError. Requires: the GPU counts energy.
+PowerReading power_of_launches(const GpuMonitor& monitor, const Stream& stream,
+                               const std::function<void()>& launch, double launch_us);
 
 }  // namespace swr

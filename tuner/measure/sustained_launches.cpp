@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/sustained_launches.h"
 
-#include "tuner/statistics/sample_length.h"
+#include "tuner/statistics/stopping_rule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -23,7 +23,7 @@ struct PredictingEvaluator::Impl {
     const std::lock_guard lock(predictors_mutex);
     std::unique_ptr<Predictor>& known = predictors[&operation];
     if (!known) {
-      known = operation.make_predictor(profile);
+      known = make_predictor(operation, profile);
     }
     if (!known) {
       throw Error(ErrorCode::invalid_argument, "there is no model of operation " +

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/run/access_stage.h"
-
-#include "tuner/run/phase_timer.h"
+#include "tuner/run/stages.h"
 #include <swr/error.h>
 
 #include <cstddef>

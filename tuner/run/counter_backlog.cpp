@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/counter_backlog.h"
 
-#include "tuner/run/phase_timer.h"
+#include "tuner/run/stages.h"
 
 #include <string>
 #include <string_view>

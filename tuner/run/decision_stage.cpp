@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/run/decision_stage.h"
-
 #include "db/match.h"
-#include "tuner/run/phase_timer.h"
+#include "tuner/run/stages.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/run/objective_stage.h"
-
+#include "tuner/run/stages.h"
 #include <swr/error.h>
 
 #include <algorithm>

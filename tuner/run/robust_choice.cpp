@@ -12,7 +12,7 @@ namespace {
 /// How many times as long each of the five takes.
 struct World {
   double matrix = 1.0;
-  double softmax = 1.0;
+  double exponentials = 1.0;
   double l2 = 1.0;
   double dram = 1.0;
   double latency = 1.0;
@@ -21,14 +21,14 @@ struct World {
 constexpr double kSlower = 1.0 + kChipDoubt;
 constexpr std::array kWorlds{World{},
                              World{.matrix = kSlower},
-                             World{.softmax = kSlower},
+                             World{.exponentials = kSlower},
                              World{.l2 = kSlower},
                              World{.dram = kSlower},
                              World{.latency = kSlower}};
 
 /// The time of a prediction's terms, which overlap as the models say (docs/model.md, "The time").
 double time_us(const Prediction& terms, const World& world) {
-  const double compute = world.matrix * terms.matrix_us + world.softmax * terms.softmax_us;
+  const double compute = world.matrix * terms.matrix_us + world.exponentials * terms.softmax_us;
   const double overlapped = std::pow(std::pow(compute, 4) + std::pow(world.l2 * terms.l2_us, 4) +
                                          std::pow(world.dram * terms.dram_us, 4),
                                      0.25);

@@ -16,7 +16,7 @@ namespace swr {
 inline constexpr double kModelTie = 0.02;
 
 /// How much slower than it says a chip may be in one of the things that take time: tensor cores,
-/// softmax's units, L2, memory, latencies. Related chips differ by about as much.
+/// exponentials, L2, memory, latencies. Related chips differ by about as much.
 inline constexpr double kChipDoubt = 0.25;
 
 struct RobustChoice {

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/tuner.h"
 
-#include "tuner/run/access_stage.h"
-#include "tuner/run/candidates.h"
-#include "tuner/run/decision_stage.h"
-#include "tuner/run/objective_stage.h"
-#include "tuner/run/phase_timer.h"
+#include "tuner/run/stages.h"
 
 #include <string>
 #include <utility>

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/run/variant_search.h"
-
 #include "tuner/run/compile_queue.h"
 #include "tuner/run/counter_backlog.h"
-#include "tuner/run/phase_timer.h"
+#include "tuner/run/stages.h"
 #include <swr/error.h>
 
 #include <algorithm>

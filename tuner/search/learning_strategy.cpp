@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/search/learning_strategy.h"
-
 #include "tuner/search/learned_field.h"
+#include "tuner/search/strategy.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/search/model_strategy.h"
-
-#include "tuner/predict/shortlist.h"
+#include "tuner/predict/model_ranking.h"
 #include "tuner/search/residual_field.h"
+#include "tuner/search/strategy.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,6 @@
 #include "tuner/search/strategy.h"
 
 #include "core/enum_text.h"
-#include "tuner/search/learning_strategy.h"
-#include "tuner/search/model_strategy.h"
 
 #include <algorithm>
 #include <array>

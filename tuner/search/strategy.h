@@ -69,4 +69,13 @@ std::unique_ptr<Strategy> make_strategy(const SearchOptions& options, std::vecto
 /// True when the result cost a place in the budget.
 bool reached_device(const VariantResult& result);
 
+/// See docs/search.md. Without SearchOptions::max_variants a tenth of the space is planned.
+std::unique_ptr<Strategy> make_learning_strategy(const SearchOptions& options,
+                                                 std::vector<Variant> space);
+
+/// See docs/search.md. Without SearchOptions::max_variants a tenth of the space is planned.
+std::unique_ptr<Strategy> make_model_strategy(const SearchOptions& options,
+                                              std::vector<Variant> space,
+                                              const PredictTimes& predict);
+
 }  // namespace swr

@@ -2,6 +2,8 @@
 // When a variant has been sampled enough: once its median is known well enough, or the budget ends.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace swr {
@@ -32,5 +34,23 @@ class StoppingRule {
   std::vector<double> samples_us_;
   double spent_us_ = 0.0;
 };
+
+/// A sample takes at least so long, because events resolve about half a microsecond and the gap
+/// between launches shows otherwise.
+inline constexpr double kSampleUs = 200.0;
+
+/// Launches per sample for a kernel of this duration: as many as fill kSampleUs.
+inline int launches_per_sample(double launch_us) {
+  constexpr double kMaxLaunches = 1000.0;
+  const double duration_us = std::max(launch_us, 1e-3);
+  return static_cast<int>(std::clamp(std::ceil(kSampleUs / duration_us), 1.0, kMaxLaunches));
+}
+
+/// True for samples of so many launches that they are replayed from a graph: fewer take longer to
+/// record than the graph saves.
+inline bool is_replayed(int launches) {
+  constexpr int kGraphFromLaunches = 4;
+  return launches >= kGraphFromLaunches;
+}
 
 }  // namespace swr

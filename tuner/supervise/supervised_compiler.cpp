@@ -3,7 +3,6 @@
 
 #include "core/fields.h"
 #include "tuner/supervise/protocol.h"
-#include "tuner/supervise/worker.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -3,11 +3,14 @@
 // all memory costs a row and not the run.
 #pragma once
 
+#include "core/json.h"
+#include "tuner/evaluator.h"
 #include "tuner/supervise/worker_process.h"
 #include <swr/generator.h>
 
 #include <chrono>
 #include <functional>
+#include <memory>
 
 namespace swr {
 
@@ -30,5 +33,15 @@ std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
 /// The other side: compiles what is asked until the tuner closes its end. Errors are answers.
 /// Throws: Error{invalid_argument} when `socket` is none.
 void serve_compiler(int socket, const std::function<CompiledProgram(const CompileTask&)>& compile);
+
+/// Says which device the evaluator has, or why there is no evaluator, then answers requests until
+/// the tuner closes its end. Returns early after an Error, which the tuner is told: after it
+/// nothing further can be evaluated. Whatever else is thrown is left to end the process. Throws:
+/// Error{invalid_argument} when `socket` is none.
+void serve_evaluator(int socket, const std::function<std::unique_ptr<Evaluator>()>& make_evaluator);
+
+/// Answers requests until the tuner closes its end. Throws: what `answer` throws;
+/// Error{invalid_argument} when `socket` is none.
+void serve_requests(int socket, const std::function<Json(const Json&)>& answer);
 
 }  // namespace swr

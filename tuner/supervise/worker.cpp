@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/supervise/worker.h"
-
 #include "tuner/supervise/frame.h"
 #include "tuner/supervise/protocol.h"
+#include "tuner/supervise/supervised_compiler.h"
 #include <swr/error.h>
 
 #include <array>

@@ -98,19 +98,6 @@ std::vector<NamedBytes> smem_buffers(const AttentionProblem& problem,
                     make_family_config(problem, variant));
 }
 
-long long total_bytes(std::span<const NamedBytes> buffers) {
-  return std::accumulate(
-      buffers.begin(), buffers.end(), 0LL,
-      [](long long sum, const NamedBytes& buffer) { return sum + buffer.bytes; });
-}
-
-int ctas_by_smem(long long smem_bytes, const DeviceInfo& device) {
-  constexpr long long kUnitBytes = 128;  // CUDA occupancy calculator, as in occupancy().
-  const long long wanted = smem_bytes + device.smem_reserved_per_cta_bytes;
-  return static_cast<int>(device.smem_per_sm_bytes /
-                          ((wanted + kUnitBytes - 1) / kUnitBytes * kUnitBytes));
-}
-
 int bank_conflict_ways(const AttentionProblem& problem, const AttentionVariant& variant) {
   const bool is_swizzled = variant.family == Family::hopper || variant.smem_swizzle;
   return is_swizzled ? 1 : swizzle_group(problem.head_dim * 2 / kChunkBytes);

@@ -4,6 +4,7 @@
 // papers can be set beside them.
 #pragma once
 
+#include "report/explain/explain_text.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/device.h>
@@ -27,11 +28,6 @@ struct BufferLayout {
   int element_bytes = 0;
 };
 
-struct NamedBytes {
-  std::string name;
-  long long bytes = 0;
-};
-
 /// Sizes of the buffers for one tile.
 std::vector<NamedBytes> buffer_bytes(std::span<const BufferLayout> layout, int tile_m, int tile_n,
                                      int head_dim);
@@ -39,11 +35,6 @@ std::vector<NamedBytes> buffer_bytes(std::span<const BufferLayout> layout, int t
 /// The buffers of a variant of the families here; together smem_bytes().
 std::vector<NamedBytes> smem_buffers(const AttentionProblem& problem,
                                      const AttentionVariant& variant);
-
-long long total_bytes(std::span<const NamedBytes> buffers);
-
-/// CTAs that fit an SM by shared memory alone.
-int ctas_by_smem(long long smem_bytes, const DeviceInfo& device);
 
 /// How many ways the reads of a variant's K and V rows conflict, by the layout; 1 when none do.
 int bank_conflict_ways(const AttentionProblem& problem, const AttentionVariant& variant);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/explanation.h"
 
-#include "operations/attention/model/walk_cost.h"
+#include "operations/attention/model/walk.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>

@@ -14,7 +14,7 @@ constexpr double kWgmmaFlopPerClock = 4096.0;
 constexpr int kWgmmaRows = 64;
 constexpr int kWgmmaDepth = 16;
 /// Shared memory delivers 32 banks of 4 bytes per clock.
-constexpr double kSmemBytesPerClock = 128.0;
+constexpr double kWgmmaBytesPerClock = 128.0;
 constexpr double kElementBytes = 2.0;
 /// Instructions per score beside exp2, counted in templates/attention/hopper/softmax.cuh: maximum,
 /// scale and shift, sum, half a conversion to a pair, and one for masks, rescaling and addresses.
@@ -59,7 +59,7 @@ double wgmma_clocks(int columns, bool left_from_smem) {
   const double flop = 2.0 * kWgmmaRows * kWgmmaDepth * columns;
   const double left_bytes = left_from_smem ? kElementBytes * kWgmmaRows * kWgmmaDepth : 0.0;
   const double bytes = left_bytes + kElementBytes * kWgmmaDepth * columns;
-  return std::max(flop / kWgmmaFlopPerClock, bytes / kSmemBytesPerClock);
+  return std::max(flop / kWgmmaFlopPerClock, bytes / kWgmmaBytesPerClock);
 }
 
 HopperStep hopper_step(const HopperAttentionConfig& config, const GpuProfile& profile) {

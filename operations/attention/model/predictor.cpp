@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/model/predictor.h"
-
 #include "model/l2/traffic_memo.h"
 #include "operations/attention/config.h"
 #include "operations/attention/model/time.h"
-#include "operations/attention/model/walk_cost.h"
+#include "operations/attention/model/walk.h"
+#include "operations/attention/parts.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

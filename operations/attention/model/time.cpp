@@ -4,10 +4,11 @@
 #include "operations/attention/config.h"
 #include "operations/attention/model/hopper_time.h"
 #include "operations/attention/model/sm_timeline.h"
-#include "operations/attention/model/spills.h"
+#include "operations/attention/parts.h"
 #include "templates/common/smem_layout.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/result.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,25 @@
 #include <vector>
 
 namespace swr {
+namespace {
+
+/// Of L1 and shared memory together (CUDA programming guide, all of sm_80 to sm_121).
+constexpr double kL1BytesPerClock = 128.0;
+
+}  // namespace
+
+double spill_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                    const KernelResources& resources) {
+  const int bytes = resources.spill_store_bytes + resources.spill_load_bytes;
+  return bytes == 0 ? 0.0 : threads_of(problem, variant) * bytes / kL1BytesPerClock;
+}
+
+long long spilled_sectors(const AttentionProblem& problem, const AttentionVariant& variant,
+                          const KernelResources& resources, long long steps) {
+  const int bytes = resources.spill_store_bytes;
+  return bytes == 0 ? 0 : steps * threads_of(problem, variant) * bytes / kSectorBytes;
+}
+
 namespace {
 
 /// Schedulers, each with its own tensor core and special-function unit, of one SM (all of sm_80 to
@@ -268,7 +288,7 @@ double code_factor(const AttentionProblem& problem, const AttentionVariant& vari
 }
 
 /// The KV steps of each of `resident` CTAs of an SM, whatever the family.
-struct Stream {
+struct KvLoads {
   StepCost cost;
   double step_clocks = 0.0;  ///< When K and V are there when they are needed.
   int kv_tile_bytes = 0;
@@ -276,8 +296,8 @@ struct Stream {
   bool asks_for_pairs = false;  ///< For K and V of a step at once, `stages` - 1 steps ahead.
 };
 
-Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant, int resident,
-                 const GpuProfile& profile) {
+KvLoads kv_stream(const AttentionProblem& problem, const AttentionVariant& variant, int resident,
+                  const GpuProfile& profile) {
   const StepCost cost = step_cost_by_units(problem, variant, resident, profile);
   if (variant.family == Family::hopper) {
     const HopperAttentionConfig config = make_hopper_config(problem, variant);
@@ -290,7 +310,7 @@ Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& varian
 
 /// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
 /// the L2 bandwidth. `spread_clocks` is how much latencies scatter.
-double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
+double exposed_clocks(const KvLoads& stream, int resident, double latency_clocks,
                       double spread_clocks, const GpuProfile& profile) {
   const double sm_bytes_per_clock =
       profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
@@ -359,7 +379,7 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVar
   const double spilled = spill_clocks(problem, variant, resources);
   TimelineCosts costs;
   for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
-    const Stream stream = kv_stream(problem, variant, resident, profile);
+    const KvLoads stream = kv_stream(problem, variant, resident, profile);
     // What a CTA waits for is hidden as far as the others of its SM compute meanwhile.
     const double exposed = exposed_clocks(stream, resident, latency, kNoSpread, profile);
     const double others = (resident - 1) * stream.cost.compute_clocks;
@@ -399,7 +419,7 @@ StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& vari
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
-  const Stream stream = kv_stream(problem, variant, shape.ctas_per_sm, profile);
+  const KvLoads stream = kv_stream(problem, variant, shape.ctas_per_sm, profile);
   const double step_bytes =
       microseconds(stream.step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
   shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);

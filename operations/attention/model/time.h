@@ -52,4 +52,12 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
                         const KernelResources& resources, const ScheduleShape& shape,
                         const L2Traffic& traffic, const GpuProfile& profile);
 
+/// Clocks of a KV step in which a CTA moves spilled registers and waits for them.
+double spill_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                    const KernelResources& resources);
+
+/// What `steps` KV steps of CTAs write to L2 of them.
+long long spilled_sectors(const AttentionProblem& problem, const AttentionVariant& variant,
+                          const KernelResources& resources, long long steps);
+
 }  // namespace swr

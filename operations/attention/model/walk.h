@@ -13,6 +13,7 @@
 #pragma once
 
 #include "model/l2/free_queue.h"
+#include "model/walk_limits.h"
 #include "templates/common/attention_schedule.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -26,8 +27,10 @@
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -528,5 +531,11 @@ void AttentionWalk<Sink>::set_paces() {
         shape_.step_ticks[step_ticks_index(active_on_sm_[sm], placed_on_sm_[sm]++)];
   }
 }
+
+WalkCost walk_cost(const ScheduleShape& launch);
+/// As of their cost (model/walk_limits.h).
+std::optional<std::string> beyond_walk_limits(const ScheduleShape& launch);
+void require_walkable(const ScheduleShape& launch);
+std::unique_lock<std::mutex> memory_for_walk(const ScheduleShape& launch);
 
 }  // namespace swr

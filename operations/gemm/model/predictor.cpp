@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "operations/gemm/model/predictor.h"
-
 #include "core/architectures.h"
 #include "model/l2/traffic_memo.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/model/time.h"
-#include "operations/gemm/model/walk_cost.h"
+#include "operations/gemm/model/walk.h"
+#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 

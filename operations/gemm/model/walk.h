@@ -8,13 +8,17 @@
 // multicasts: a block is asked for once per cluster.
 #pragma once
 
+#include "model/walk_limits.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "templates/common/gemm_schedule.h"
 #include <swr/result.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -269,5 +273,11 @@ void GemmWalk<Sink>::finish(const Slot& slot) {
   summary_.write_sectors += sectors;
   sink_.write_once(sectors);
 }
+
+WalkCost walk_cost(const GemmLaunch& launch);
+/// As of their cost (model/walk_limits.h).
+std::optional<std::string> beyond_walk_limits(const GemmLaunch& launch);
+void require_walkable(const GemmLaunch& launch);
+std::unique_lock<std::mutex> memory_for_walk(const GemmLaunch& launch);
 
 }  // namespace swr

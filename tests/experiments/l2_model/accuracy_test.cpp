@@ -4,7 +4,6 @@
 #include "experiments/l2_model/accuracy.h"
 
 #include "core/recorded_space.h"
-#include "operations/attention/model/analytic_sectors.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/launch.h"
+#include "operations/attention/config.h"
 #include "tests/support/fictional.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/tensor_layout.h"
+#include "operations/attention/buffers.h"
 
 #include <gtest/gtest.h>
 

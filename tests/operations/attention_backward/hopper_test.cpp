@@ -349,7 +349,7 @@ TEST(HopperBackwardSpace, BandsHaveFourTilesAndMoreThanTheGpuHoldsAtOnce) {
 /// experiments/attention_backward, "Hopper family", 1 x 16384, 16 heads.
 TEST(HopperBackwardModel, IsNearTheRatesMeasuredOnAnH200) {
   const std::unique_ptr<Predictor> model =
-      attention_backward_operation().make_predictor(load_profile("h200"));
+      attention_backward_operation().model()->make_predictor(load_profile("h200"));
   const auto tflops = [&](int head_dim, bool causal, const V& variant) {
     const P problem = with(problem_of(head_dim, head_dim), [&](P& p) {
       p.batch = 1;
@@ -370,7 +370,7 @@ TEST(HopperBackwardModel, IsNearTheRatesMeasuredOnAnH200) {
 /// part, 7.26 ms and 105 M with four.
 TEST(HopperBackwardModel, PartsKeepTheHeadsOfAGroupInL2) {
   const std::unique_ptr<Predictor> model =
-      attention_backward_operation().make_predictor(load_profile("h100"));
+      attention_backward_operation().model()->make_predictor(load_profile("h100"));
   const P problem = with(problem_of(256, 256), [](P& p) {
     p.batch = 1;
     p.heads_q = 32;
@@ -393,7 +393,7 @@ TEST(HopperBackwardModel, PartsKeepTheHeadsOfAGroupInL2) {
 /// Of the schedule, each tile followed: 0.93 of the atomic rate with one band, 0.98 with four.
 TEST(HopperBackwardModel, BandsShortenTheEndOfACausalLaunch) {
   const std::unique_ptr<Predictor> model =
-      attention_backward_operation().make_predictor(load_profile("h200"));
+      attention_backward_operation().model()->make_predictor(load_profile("h200"));
   const P problem = with(problem_of(128, 128), [](P& p) {
     p.batch = 1;
     p.heads_kv = 16;

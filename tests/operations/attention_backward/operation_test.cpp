@@ -342,7 +342,7 @@ class AttentionBackwardModel : public ::testing::Test {
   }
 
   const std::unique_ptr<Predictor> model_ =
-      attention_backward_operation().make_predictor(load_profile("h200"));
+      attention_backward_operation().model()->make_predictor(load_profile("h200"));
   const P long_ = with(kTraining, [](P& p) {
     p.batch = 1;
     p.heads_kv = 16;
@@ -372,7 +372,7 @@ TEST_F(AttentionBackwardModel, IsNearTheRatesMeasuredOnAnH200) {
 /// experiments/attention_backward/portable_tiles.md, 4 x 4096 and 16 heads, on an H100.
 TEST_F(AttentionBackwardModel, IsNearTheRatesMeasuredOnAnH100) {
   const std::unique_ptr<Predictor> model =
-      attention_backward_operation().make_predictor(load_profile("h100"));
+      attention_backward_operation().model()->make_predictor(load_profile("h100"));
   const auto rate = [&](const backward::KeyTiles& tiles, int ctas_per_sm) {
     const P problem = with(long_, [&](P& p) {
       p.batch = 4;

@@ -113,7 +113,8 @@ TEST_F(ServingAttentionDispatch, TheDefaultIsAmongWhatIsMeasured) {
         problem.page_size = page_size;
         const DeviceInfo device = profiled_device("h200");
         const Variant usual = problem.operation().default_variant(problem, device);
-        const auto points = problem.operation().points(family_of(usual), problem, device, {});
+        const auto points =
+            problem.operation().points(family_of(usual), problem, device, {}).listed;
         EXPECT_EQ(std::ranges::count(points, usual), 1) << to_string(problem) << to_key(usual);
       }
     }

@@ -136,7 +136,7 @@ TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
     EXPECT_EQ(family_of(default_variant(Problem(other), device_of(90))), Family::portable);
   }
   const auto points =
-      serving_attention_operation().points(Family::hopper, decode, device_of(90), {});
+      serving_attention_operation().points(Family::hopper, decode, device_of(90), {}).listed;
   EXPECT_TRUE(points.empty()) << "decoding waits for memory";
 }
 
@@ -144,7 +144,7 @@ TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
 /// own other tiles by no less than it errs.
 TEST(HopperServing, IsTheDefaultWhereTheModelFindsItFaster) {
   constexpr double kModelError = 1.1;
-  const auto model = serving_attention_operation().make_predictor(load_profile("h200"));
+  const auto model = serving_attention_operation().model()->make_predictor(load_profile("h200"));
   for (const int head_dim : {64, 80, 96, 128, 192, 256}) {
     for (const ServingMask mask : {ServingMask::full, ServingMask::causal, ServingMask::window}) {
       for (const int page_size : {0, 16, 64}) {
@@ -165,8 +165,9 @@ TEST(HopperServing, IsTheDefaultWhereTheModelFindsItFaster) {
         const Variant portable = default_variant(Problem(problem), device_of(80));
         EXPECT_LT(us, 0.8 * model->predict(problem, portable, {}, 1).time_us)
             << to_string(Problem(problem));
-        for (const Variant& other :
-             serving_attention_operation().points(Family::hopper, problem, device_of(90), {})) {
+        for (const Variant& other : serving_attention_operation()
+                                        .points(Family::hopper, problem, device_of(90), {})
+                                        .listed) {
           if (!check_constraints(problem, other, device_of(90))) {
             EXPECT_LT(us, kModelError * model->predict(problem, other, {}, 1).time_us)
                 << to_string(Problem(problem)) << " " << to_key(other);
@@ -230,7 +231,7 @@ TEST(HopperServing, TilesOfEveryHeadCompileClean) {
     });
     std::vector<int> compiled;
     for (const Variant& one :
-         serving_attention_operation().points(Family::hopper, problem, device_of(90), {})) {
+         serving_attention_operation().points(Family::hopper, problem, device_of(90), {}).listed) {
       const auto& variant = one.as<V>();
       if (variant.mainloop != Mainloop::overlap_ordered ||
           std::ranges::count(compiled, variant.tile_n) != 0 ||
@@ -264,7 +265,7 @@ TEST(HopperServing, LaunchesFollowFromBounds) {
 }
 
 TEST(HopperServing, PredictsWhatWgmmaGains) {
-  const auto model = serving_attention_operation().make_predictor(load_profile("h200"));
+  const auto model = serving_attention_operation().model()->make_predictor(load_profile("h200"));
   const Variant portable = default_variant(Problem(kServingPrompt), device_of(80));
   const double hopper_us = model->predict(kServingPrompt, kHopper, {}, 1).time_us;
   const double portable_us = model->predict(kServingPrompt, portable, {}, 1).time_us;

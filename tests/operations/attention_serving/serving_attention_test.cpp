@@ -264,7 +264,7 @@ TEST(ServingAttentionKernel, VariantsThatDifferInTheLaunchShareTheirConfiguratio
 }
 
 TEST(ServingAttentionModel, TellsMemoryFromMatrixWorkAndEvenFromUneven) {
-  const auto model = serving_attention_operation().make_predictor(load_profile("h200"));
+  const auto model = serving_attention_operation().model()->make_predictor(load_profile("h200"));
   const auto predict = [&](const ServingAttentionProblem& problem) {
     return model->predict(problem, default_variant(Problem(problem), device_of(90)), {}, 2);
   };

@@ -99,7 +99,7 @@ TEST(SoftmaxModel, StackDistancesSayWhatASecondReadingMisses) {
 }
 
 TEST(SoftmaxModel, SawtoothSparesMissesAndHeldRowsASecondReading) {
-  const auto model = softmax_operation().make_predictor(load_profile("gb10"));
+  const auto model = softmax_operation().model()->make_predictor(load_profile("gb10"));
   const SoftmaxVariant cyclic{.tile_rows = 4, .vector = 8};
   SoftmaxVariant sawtooth = cyclic;
   sawtooth.order = Order::sawtooth;

@@ -2,7 +2,6 @@
 #include "report/page/page_data.h"
 
 #include "model/profile/gpu_profile.h"
-#include "report/page/page.h"
 #include "tests/db/fixtures.h"
 
 namespace swr {

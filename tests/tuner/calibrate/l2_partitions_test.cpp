@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The analysis of L2's structure, on caches and SMs made up here.
-#include "tuner/calibrate/l2_partitions.h"
+#include "tuner/calibrate/calibration_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

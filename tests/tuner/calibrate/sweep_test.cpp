@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The fit and the modelled sweep, against what an H200 measured.
-#include "tuner/calibrate/sweep.h"
-
 #include "model/profile/gpu_profile.h"
+#include "tuner/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "tuner/cli/gpu_choice.h"
 
 #include "tests/support/fake_evaluator.h"
-#include "tuner/cli/options.h"
+#include "tuner/cli/tune_command.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::string rejected_gpus(const std::string& text) {
 }
 
 std::string rejected_options(const std::vector<std::string>& arguments) {
-  return rejection([&] { parse_options(arguments); });
+  return rejection([&] { parse_command(arguments); });
 }
 
 TEST(GpuChoice, AllGpusOrSomeByTheirNumbers) {
@@ -77,7 +77,8 @@ TEST(GpuChoice, UnequalGpusAreRefusedByWhatTheDriverSaysOfThem) {
 }
 
 TEST(GpuChoice, SeveralGpusArePresentAndHaveAProcessAndAProblemEach) {
-  EXPECT_EQ(parse_options(std::vector<std::string>{"--seq", "64", "--gpus", "all"}).gpus, "all");
+  const std::vector<std::string> all{"--seq", "64", "--gpus", "all"};
+  EXPECT_EQ(parse_command(all).arguments<TuneArguments>().gpus, "all");
   EXPECT_THAT(rejected_options({"--seq", "64", "--gpus", "all", "--gpu", "h200"}),
               HasSubstr("--gpu excludes --gpus"));
   EXPECT_THAT(rejected_options({"--seq", "64", "--gpus", "all", "--no-isolation"}),
@@ -88,9 +89,9 @@ TEST(GpuChoice, SeveralGpusArePresentAndHaveAProcessAndAProblemEach) {
 }
 
 TEST(GpuChoice, TheMeasuringProcessOfAGpuGetsItsNumberBesideTheOptionsOfTheRun) {
-  const auto options = parse_options(
-      std::vector<std::string>{"measure-worker", "--seq", "64", "--gpus", "all", "--gpus", "2"});
-  EXPECT_EQ(options.gpus, "2");
+  const std::vector<std::string> arguments{"measure-worker", "--seq", "64", "--gpus", "all",
+                                           "--gpus",         "2"};
+  EXPECT_EQ(parse_command(arguments).arguments<TuneArguments>().gpus, "2");
 }
 
 TEST(GpuChoice, AMeasuringProcessSeesItsGpuAlone) {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/cli/options.h"
-
+#include "core/operation.h"
 #include "tests/support/attention.h"
+#include "tuner/cli/tune_command.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <sstream>
 
 namespace swr::cli {
 namespace {
@@ -16,14 +19,21 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-Options parse(std::vector<std::string> arguments) { return parse_options(arguments); }
+std::string command_of(const std::vector<std::string>& arguments) {
+  return parse_command(arguments).text.name;
+}
+
+/// What tune is asked.
+TuneArguments parse(const std::vector<std::string>& arguments) {
+  return parse_command(arguments).arguments<TuneArguments>();
+}
 
 /// The message of the invalid_argument that parsing and converting the arguments gives.
 std::string rejection(std::vector<std::string> arguments) {
   try {
-    const Options options = parse_options(arguments);
+    const TuneArguments options = parse(arguments);
     problems(options.problem);
-    space_options(options);
+    space_options(options.space);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     return error.what();
@@ -32,18 +42,18 @@ std::string rejection(std::vector<std::string> arguments) {
 }
 
 TEST(Options, TuneIsTheDefaultCommand) {
-  EXPECT_EQ(parse({"--seq", "64"}).command, Command::tune);
-  EXPECT_EQ(parse({"tune", "--seq", "64"}).command, Command::tune);
-  EXPECT_EQ(parse({"query", "--seq", "64"}).command, Command::query);
-  EXPECT_EQ(parse({"devices"}).command, Command::devices);
+  EXPECT_EQ(command_of({"--seq", "64"}), "tune");
+  EXPECT_EQ(command_of({"tune", "--seq", "64"}), "tune");
+  EXPECT_EQ(command_of({"query", "--seq", "64"}), "query");
+  EXPECT_EQ(command_of({"devices"}), "devices");
 }
 
 TEST(Options, HelpAndVersionAreTextAndNoCommand) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--help"}, {"tune", "--help"}, {"query", "-h"}, {"--version"}}) {
-    const Options options = parse(arguments);
-    EXPECT_EQ(options.command, Command::help);
-    EXPECT_THAT(options.help_text, HasSubstr("swr-tune"));
+    const ParsedCommand parsed = parse_command(arguments);
+    EXPECT_FALSE(parsed.run);
+    EXPECT_THAT(parsed.help_text, HasSubstr("swr-tune"));
   }
 }
 
@@ -80,12 +90,13 @@ TEST(Options, TheLastOfARepeatedOptionCounts) {
 }
 
 TEST(Options, MeasuringIsWarmAndDoneOnceUnlessSaidOtherwise) {
-  const Options usual = parse({"--seq", "64"});
-  EXPECT_EQ(usual.l2_state, L2State::warm);
-  EXPECT_EQ(usual.repeat, 1);
-  const Options other = parse({"--seq", "64", "--l2", "cold", "--repeat", "3"});
-  EXPECT_EQ(other.l2_state, L2State::cold);
-  EXPECT_EQ(other.repeat, 3);
+  EXPECT_EQ(parse({"--seq", "64"}).repeat, 1);
+  EXPECT_EQ(parse({"--seq", "64", "--repeat", "3"}).repeat, 3);
+  const auto l2_state = [](const std::vector<std::string>& arguments) {
+    return parse_command(arguments).common.l2_state;
+  };
+  EXPECT_EQ(l2_state({"--seq", "64"}), L2State::warm);
+  EXPECT_EQ(l2_state({"--seq", "64", "--l2", "cold"}), L2State::cold);
   EXPECT_THAT(rejection({"--seq", "64", "--l2", "hot"}), HasSubstr("warm, cold"));
   EXPECT_THAT(rejection({"--seq", "64", "--repeat", "0"}), HasSubstr("--repeat"));
 }
@@ -98,14 +109,16 @@ TEST(Options, EveryAxisButTheTileHasAnOption) {
     std::string option = "--" + std::string(axis.name);
     std::replace(option.begin(), option.end(), '_', '-');
     const std::string value = to_string(axis.get(AttentionVariant{}));
-    const SpaceOptions space = space_options(parse({"--seq", "64", option, value + "," + value}));
+    const SpaceOptions space =
+        space_options(parse({"--seq", "64", option, value + "," + value}).space);
     ASSERT_TRUE(space.restrictions.contains(axis.name)) << axis.name;
     EXPECT_THAT(space.restrictions.find(axis.name)->second, SizeIs(2)) << axis.name;
   }
 }
 
 TEST(Options, AxesThatAreNotNamedAreNotRestricted) {
-  const SpaceOptions space = space_options(parse({"--seq", "64", "--order", "sawtooth,cyclic"}));
+  const SpaceOptions space =
+      space_options(parse({"--seq", "64", "--order", "sawtooth,cyclic"}).space);
   ASSERT_THAT(space.restrictions, SizeIs(1));
   EXPECT_THAT(space.restrictions.at("order"),
               ElementsAre(AxisValue("sawtooth"), AxisValue("cyclic")));
@@ -138,12 +151,42 @@ TEST(Options, SayWhatIsWrongWithAValue) {
 
 /// Whatever command measures, the measuring process reads its arguments.
 TEST(Options, OfAMeasuringProcessAreThoseOfTheCommandThatStartedIt) {
-  const auto parsed = [](std::vector<std::string> arguments) { return parse_options(arguments); };
-  const Options of_tune = parsed({"measure-worker", "--seq", "64", "--samples", "7"});
-  EXPECT_EQ(of_tune.command, Command::measure_worker);
-  EXPECT_EQ(of_tune.samples, 7);
-  EXPECT_EQ(parsed({"measure-worker", "tune", "--seq", "64"}).command, Command::measure_worker);
-  EXPECT_EQ(parsed({"compile-worker", "--seq", "64"}).command, Command::compile_worker);
+  const std::vector<std::string> of_tune{"measure-worker", "--seq", "64", "--samples", "7"};
+  EXPECT_TRUE(parse_command(of_tune).is_worker);
+  EXPECT_EQ(parse(of_tune).samples, 7);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"measure-worker", "tune", "--seq", "64"},
+        {"compile-worker", "--seq", "64"}}) {
+    EXPECT_TRUE(parse_command(arguments).is_worker);
+    EXPECT_EQ(command_of(arguments), "tune");
+  }
+}
+
+/// A list says every problem: whatever option asks for one beside it, of whatever operation.
+TEST(Options, OfAProblemAreRefusedBesideAList) {
+  const auto refusal = [](const std::vector<std::string>& arguments) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const Environment environment{.home = "/nonexistent"};
+    EXPECT_EQ(run(arguments, environment, out, err), kExitBadUsage) << arguments.back();
+    return err.str();
+  };
+  for (const std::vector<std::string>& list :
+       {std::vector<std::string>{"--work", "absent.json"}, {"--missed"}}) {
+    const auto asked = [&](std::initializer_list<std::string> more) {
+      std::vector<std::string> arguments = list;
+      arguments.insert(arguments.end(), more);
+      return arguments;
+    };
+    EXPECT_THAT(refusal(asked({"--op", "softmax"})), HasSubstr(list[0] + " excludes --op"));
+    for (const Operation* const operation : operations_of_swr()) {
+      for (const ProblemField& field : operation->fields()) {
+        const std::string name = "--" + std::string(field.option);
+        EXPECT_THAT(refusal(field.type == FieldType::flag ? asked({name}) : asked({name, "64"})),
+                    HasSubstr(list[0] + " excludes " + name));
+      }
+    }
+  }
 }
 
 TEST(Options, RefuseEmptyValues) {
@@ -153,7 +196,7 @@ TEST(Options, RefuseEmptyValues) {
 }
 
 TEST(Options, SayWhatIsWrongWithTheCommandLine) {
-  EXPECT_THAT(rejection({}), HasSubstr("--seq is required"));
+  EXPECT_THAT(rejection({"--heads", "2"}), HasSubstr("--seq is required"));
   EXPECT_THAT(rejection({"--seq", "64", "--bogus"}), HasSubstr("--bogus"));
   EXPECT_THAT(rejection({"frobnicate"}), HasSubstr("unknown command 'frobnicate'"));
   EXPECT_THAT(rejection({"export"}), HasSubstr("--out is required"));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/cli/shard_choice.h"
-
+#include "tuner/cli/work_source.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

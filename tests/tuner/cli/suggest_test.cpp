@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/cli/options/suggest.h"
+#include "tuner/cli/command_line.h"
 
 #include <gtest/gtest.h>
 

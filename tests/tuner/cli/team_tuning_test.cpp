@@ -66,12 +66,14 @@ class TeamTuningTest : public ::testing::Test {
     std::vector<std::string> arguments{
         "tune", "--seq", "64", "--gpus", "all", "--db", database().string(), "--json", "--quiet"};
     arguments.insert(arguments.end(), more_arguments_.begin(), more_arguments_.end());
-    const Session session{.options = parse_options(arguments),
-                          .environment = {},
-                          .command_line = "test",
-                          .arguments = arguments,
-                          .out = out_,
-                          .err = err_};
+    const ParsedCommand parsed = parse_command(arguments);
+    const TuneSession session{{.common = parsed.common,
+                               .environment = {},
+                               .command_line = "test",
+                               .arguments = arguments,
+                               .out = out_,
+                               .err = err_},
+                              parsed.arguments<TuneArguments>()};
     const InterruptListener interrupt;
     tune_options_.stop_requested = [&interrupt] { return interrupt.interrupted(); };
     const ShardChoice everything;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/distribute/shard.h"
-
+#include "tuner/distribute/work_list.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

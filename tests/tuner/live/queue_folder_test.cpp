@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/live/queue_folder.h"
+#include "tuner/live/live_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ranking the space of GEMM before anything is compiled.
-#include "operations/gemm/model/predictor.h"
+#include "operations/gemm/parts.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include <swr/gemm_problem.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/predict/shortlist.h"
-
 #include "tests/support/attention.h"
+#include "tuner/predict/model_ranking.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

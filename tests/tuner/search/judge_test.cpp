@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/judge.h"
 
-#include "operations/attention/model/predictor.h"
+#include "operations/attention/parts.h"
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tuner/predict/model_ranking.h"

@@ -2,7 +2,7 @@
 #include "tuner/search/strategy.h"
 
 #include "tests/support/attention.h"
-#include "tuner/predict/shortlist.h"
+#include "tuner/predict/model_ranking.h"
 #include <swr/attention_variant.h>
 #include <swr/error.h>
 

@@ -4,7 +4,7 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/tuner/supervise/behaviours.h"
-#include "tuner/supervise/worker.h"
+#include "tuner/supervise/supervised_compiler.h"
 #include <swr/attention_variant.h>
 #include <swr/error.h>
 

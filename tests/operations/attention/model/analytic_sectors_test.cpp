@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/model/analytic_sectors.h"
 
 #include "operations/attention/model/l2_traffic.h"
 #include <swr/attention_problem.h>

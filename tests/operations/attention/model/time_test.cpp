@@ -2,7 +2,6 @@
 #include "operations/attention/model/time.h"
 
 #include "operations/attention/config.h"
-#include "operations/attention/model/spills.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Recorded spaces in the formats of others: T4 auto-tuning results 1.0, and CSV as of the CUTLASS
+// profiler.
+#pragma once
+
+#include "core/json.h"
+#include "core/recorded_space.h"
+
+#include <iosfwd>
+
+namespace swr {
+
+/// Times are in milliseconds, as Kernel Tuner writes them. The problem, the device and the
+/// versions, for which the format has no place, are under the key "swr". Requires: measured
+/// results.
+Json t4_document(const RecordedSpace& space);
+
+/// The space of such a document, as untrusted input. What the format does not tell apart (launch
+/// failures, crashes, throttled results) is read as `runtime`; of the resources the registers come
+/// back. Throws: Error{unreadable} naming what is wrong, also for a document that does not say of
+/// which problem and device it is.
+RecordedSpace read_t4(const Json& document);
+
+/// One header line and one line per result; docs/search.md names the columns. Runtime is in
+/// milliseconds, GB/s and GFLOPs are per second of it. Requires: measured results.
+void write_cutlass_csv(std::ostream& out, const RecordedSpace& space);
+
+}  // namespace swr
