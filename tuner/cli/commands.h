@@ -2,6 +2,8 @@
 // What each subcommand does. Results go to `out`, progress and notes to `err`.
 #pragma once
 
+#include "core/json.h"
+#include "core/recorded_space.h"
 #include "tuner/cli/environment.h"
 #include "tuner/cli/options.h"
 #include <swr/store.h>
@@ -44,7 +46,7 @@ int run_axes(const Session& session);
 int run_plan(const Session& session);
 int run_record(const Session& session);
 int run_export_t4(const Session& session);
-int run_import_t4(const Session& session);
+int run_import(const Session& session);
 int run_merge(const Session& session);
 int run_export_csv(const Session& session);
 int run_judge(const Session& session);
@@ -56,6 +58,12 @@ int run_man_page(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);
 int run_compile_worker(const Session& session);
+
+/// Of T4 results, or of a cache of Kernel Tuner, which is of the problem and the GPU of the
+/// command. Throws: Error{unreadable}; Error{invalid_argument} where the cache is of another
+/// kernel.
+RecordedSpace space_of_others(const Session& session, const std::filesystem::path& path,
+                              const Json& document);
 
 /// What `body` returns; what it throws is reported in one line on `err`.
 int run_reporting(const std::function<int()>& body, const Environment& environment,

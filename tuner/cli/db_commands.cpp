@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The commands that write the database's results in other forms, or read such.
-#include "core/bounded_json.h"
+#include "core/operation.h"
 #include "core/recorded_space.h"
 #include "db/merge.h"
 #include "report/cutlass_csv.h"
+#include "report/kernel_tuner_cache.h"
 #include "report/t4.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/output_file.h"
 #include "tuner/search/stored_spaces.h"
 #include <swr/error.h>
@@ -84,13 +86,35 @@ void add_others(std::vector<RecordedSpace>& spaces, std::vector<RecordedSpace> o
   }
 }
 
-RecordedSpace read_t4_file(const std::filesystem::path& path) {
-  const Json document = read_json_file(path);
-  try {
-    return read_t4(document);
-  } catch (const Error& error) {
-    throw Error(error.code(), path.string() + ": " + error.what());
+/// What the spec and the sizes of the command do not allow cannot have been measured with them.
+void require_allowed(const RecordedSpace& space) {
+  for (const VariantResult& result : space.results) {
+    const auto broken = result.state == ResultState::ok
+                            ? space.problem.operation().broken_constraint(
+                                  space.problem, result.variant, space.device)
+                            : std::nullopt;
+    if (broken) {
+      throw Error(ErrorCode::invalid_argument,
+                  "it has a time of " + to_key(result.variant) +
+                      ", which the spec does not allow (" + std::string(broken->constraint.name) +
+                      ": " + broken->reason + "); name the spec and the sizes of its kernel");
+    }
   }
+}
+
+RecordedSpace space_of_cache(const Session& session, const Json& document) {
+  const bool has_spec = !session.options.kernel.specs.empty();
+  const std::vector<Problem> wanted =
+      has_spec ? problems(session.options.problem) : std::vector<Problem>();
+  if (wanted.size() != 1) {
+    throw Error(ErrorCode::invalid_argument,
+                "it is a cache of Kernel Tuner, which is of one problem of one kernel: name its "
+                "--spec, the sizes with --arg, and the --gpu");
+  }
+  RecordedSpace space =
+      read_t4(t4_of_cache(document, wanted.front(), choose_gpu(session.options.gpu).device));
+  require_allowed(space);
+  return space;
 }
 
 /// A run of its own, which no other run continues.
@@ -108,6 +132,15 @@ FinishedRun finished_run(const Session& session, RecordedSpace space) {
 }
 
 }  // namespace
+
+RecordedSpace space_of_others(const Session& session, const std::filesystem::path& path,
+                              const Json& document) {
+  try {
+    return is_kernel_tuner_cache(document) ? space_of_cache(session, document) : read_t4(document);
+  } catch (const Error& error) {
+    throw Error(error.code(), path.string() + ": " + error.what());
+  }
+}
 
 int run_record(const Session& session) {
   std::vector<RecordedSpace> spaces = load_spaces(database_path(session));
@@ -153,10 +186,11 @@ int run_merge(const Session& session) {
   return kExitSuccess;
 }
 
-int run_import_t4(const Session& session) {
+int run_import(const Session& session) {
   std::vector<FinishedRun> runs;
   for (const std::string& path : session.options.imports) {
-    runs.push_back(finished_run(session, read_t4_file(path)));
+    runs.push_back(
+        finished_run(session, space_of_others(session, path, read_results_document(path))));
   }
   std::error_code ignored_until_open;
   std::filesystem::create_directories(database_path(session).parent_path(), ignored_until_open);

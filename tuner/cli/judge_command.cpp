@@ -3,6 +3,7 @@
 #include "core/json.h"
 #include "core/number_text.h"
 #include "core/text_table.h"
+#include "report/kernel_tuner_cache.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/options/text.h"
 #include "tuner/search/judge.h"
@@ -17,19 +18,34 @@ namespace {
 
 const std::vector<std::string> kBudgetNames{"k=8", "k=16", "k=32", "tenth"};
 
-std::vector<StrategyKind> strategies_wanted(const std::string& text) {
+/// Nothing predicts times of users' kernels.
+std::vector<StrategyKind> strategies_wanted(const Options& options) {
+  const char* const usual =
+      options.kernel.specs.empty() ? "exhaustive,random,model" : "exhaustive,random,learned";
   std::vector<StrategyKind> strategies;
-  for (const std::string& name : split(text, ',')) {
+  for (const std::string& name :
+       split(options.strategies.empty() ? usual : options.strategies, ',')) {
     strategies.push_back(parse_strategy(name));
   }
   return strategies;
 }
 
+/// Of a database, a recording, or a cache of Kernel Tuner.
+std::vector<RecordedSpace> spaces_of(const Session& session, const std::filesystem::path& file) {
+  if (file.extension() == ".json") {
+    const Json document = read_results_document(file);
+    if (is_kernel_tuner_cache(document)) {
+      return {space_of_others(session, file, document)};
+    }
+  }
+  return load_spaces(file);
+}
+
 std::vector<SpaceJudgement> judge_all(const Session& session) {
-  const auto strategies = strategies_wanted(session.options.strategies);
+  const auto strategies = strategies_wanted(session.options);
   std::vector<SpaceJudgement> judgements;
   for (const std::string& file : session.options.replay) {
-    for (const RecordedSpace& space : load_spaces(file)) {
+    for (const RecordedSpace& space : spaces_of(session, file)) {
       judgements.push_back(judge_space(space, strategies));
     }
   }
@@ -164,7 +180,7 @@ Json document_of(const std::vector<SpaceJudgement>& judgements,
 
 int run_judge(const Session& session) {
   const auto judgements = judge_all(session);
-  const auto strategies = strategies_wanted(session.options.strategies);
+  const auto strategies = strategies_wanted(session.options);
   if (session.options.json) {
     session.out << json_document(document_of(judgements, strategies));
   } else {

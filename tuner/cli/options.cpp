@@ -83,7 +83,7 @@ const std::map<std::string, Command>& commands() {
                                                         {"plan", Command::plan},
                                                         {"db record", Command::record},
                                                         {"db export-t4", Command::export_t4},
-                                                        {"db import-t4", Command::import_t4},
+                                                        {"db import", Command::import_results},
                                                         {"db merge", Command::merge},
                                                         {"db export-csv", Command::export_csv},
                                                         {"judge", Command::judge},

@@ -33,7 +33,7 @@ enum class Command {
   compile_worker,  ///< Likewise, by one that compiles many kernels.
   record,
   export_t4,
-  import_t4,
+  import_results,
   merge,
   export_csv,
   judge,
@@ -115,7 +115,7 @@ struct Options {
   int port = 0;
   /// File or folder of watch.
   std::optional<std::filesystem::path> watched;
-  /// Files of import-t4 and merge.
+  /// Files of import and merge.
   std::vector<std::string> imports;
   /// Directory of export and record, file of emit and merge.
   std::optional<std::filesystem::path> out;
@@ -145,7 +145,7 @@ struct Options {
   std::string shell;
   /// Database that report compares with.
   std::optional<std::filesystem::path> against;
-  std::string strategies = "exhaustive,random,model";
+  std::string strategies;
 
   std::size_t top = 20;
   bool json = false;

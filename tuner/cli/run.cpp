@@ -71,8 +71,8 @@ int run_command(const Session& session) {
       return run_record(session);
     case Command::export_t4:
       return run_export_t4(session);
-    case Command::import_t4:
-      return run_import_t4(session);
+    case Command::import_results:
+      return run_import(session);
     case Command::merge:
       return run_merge(session);
     case Command::export_csv:

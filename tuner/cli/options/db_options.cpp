@@ -31,16 +31,24 @@ void add_record(CLI::App& db, Options& options) {
       ->group("Files");
 }
 
-void add_import_t4(CLI::App& db, Options& options) {
+void add_import(CLI::App& db, Options& options) {
   CLI::App& app = *db.add_subcommand(
-      "import-t4", "Store results of files in the T4 format 1.0, such as export-t4 writes");
-  app.footer("Example: swr-tune db import-t4 --from results/*.t4.json --db tuned.db");
-  app.add_option("--from", options.imports, "Files; each says under \"swr\" what it is of")
+      "import", "Store results of files in the T4 format 1.0 and of caches of Kernel Tuner");
+  app.alias("import-t4");
+  app.footer(
+      "Examples:\n"
+      "  swr-tune db import --from results/*.t4.json --db tuned.db\n"
+      "  swr-tune db import --from cache.json --spec blur.json --gpu a100 --db tuned.db");
+  app.add_option(
+         "--from", options.imports,
+         "Files of T4, such as export-t4 writes, each of which says under \"swr\" what it is "
+         "of, and caches of the kernel of --spec on --gpu")
       ->required()
       ->type_name("FILE...")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Files");
   add_spec_options(app, options);
+  add_gpu_option(app, options);
   add_database_option(app, options);
 }
 
@@ -73,7 +81,7 @@ void add_db(CLI::App& program, Options& options) {
   add_db_writer(app, options, "export-t4",
                 "Write every measured space in the T4 auto-tuning results format 1.0", directory,
                 "results");
-  add_import_t4(app, options);
+  add_import(app, options);
   add_merge(app, options);
   add_db_writer(app, options, "export-csv",
                 "Write every measured space as CSV with the columns of the CUTLASS profiler",

@@ -14,16 +14,20 @@ void add_judge(CLI::App& program, Options& options) {
       "8, 16 and 32 variants and a tenth of the space.\n\n"
       "Examples:\n"
       "  swr-tune judge --replay tuned.db\n"
-      "  swr-tune judge --replay tuned.spaces --strategy model");
+      "  swr-tune judge --replay tuned.spaces --strategy model\n"
+      "  swr-tune judge --replay cache.json --spec blur.json --gpu a100");
   app.add_option("--replay", options.replay,
-                 "Databases and files written by swr-tune db record (.spaces)")
+                 "Databases, files written by swr-tune db record (.spaces), and caches of "
+                 "Kernel Tuner (.json) of the kernel of --spec on --gpu")
       ->required()
       ->type_name("FILE...")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Files");
   app.add_option("--strategy", options.strategies, "Strategies to compare")
-      ->capture_default_str()
+      ->default_str("exhaustive,random, and model; with --spec learned")
       ->type_name("LIST");
+  add_spec_options(app, options);
+  add_gpu_option(app, options);
   add_json_option(app, options);
 }
 
