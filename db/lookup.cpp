@@ -2,6 +2,7 @@
 #include "db/connection.h"
 #include "db/lookup_records.h"
 #include "db/lookup_table.h"
+#include "db/no_fork.h"
 #include <swr/error.h>
 #include <swr/lookup.h>
 
@@ -61,6 +62,7 @@ struct State {
 using SharedState = std::shared_ptr<const State>;
 
 SharedState read_state(const fs::path& path, const LookupOptions& options) {
+  const NoFork meanwhile;
   return with_database_errors(path, [&] {
     SQLite::Database database = open_database(path, Store::Mode::read_only, options.content);
     const SQLite::Transaction snapshot(database);
@@ -71,6 +73,7 @@ SharedState read_state(const fs::path& path, const LookupOptions& options) {
 
 /// What answers below a file; nullptr where nothing does.
 const LookupTable* table_below(const LookupOptions& options) {
+  const NoFork meanwhile;  // A child would wait for ever for what a thread has begun to make.
   const bool counts = options.shipped && options.objective == kTimeObjective &&
                       options.content == Store::Content::tuned && are_shipped_in(options.setting);
   return counts ? &shipped_table() : nullptr;

@@ -121,10 +121,10 @@ class Reader {
   }
 
   void read_runs(const Setting& setting) {
-    SQLite::Statement row(database_, "SELECT id FROM run WHERE " + in_setting());
+    SQLite::Statement row(database_, "SELECT id, " + in_setting() + " FROM run");
     bind_setting(row, setting);
     while (row.executeStep()) {
-      runs_.insert(row.getColumn(0).getInt64());
+      runs_[row.getColumn(0).getInt64()] = row.getColumn(1).getInt() != 0;
     }
   }
 
@@ -241,7 +241,11 @@ class Reader {
 
   /// Requires: the tables that it refers to were read.
   void add_result(const LookupResult& found) {
-    if (!runs_.contains(found.run_id)) {
+    const auto run = runs_.find(found.run_id);
+    if (run == runs_.end()) {
+      reject_missing(found.id, found.run_id, "run");
+    }
+    if (!run->second) {
       return;
     }
     LookupRow row{.problem = at(problems_, found.problem_id, found.id, "problem"),
@@ -275,11 +279,15 @@ class Reader {
                                            "; use a copy of the file from before it was edited");
   }
 
+  [[noreturn]] void reject_missing(long long result_id, long long id, const char* table) const {
+    reject(result_id, "there is no row " + std::to_string(id) + " in table " + table);
+  }
+
   std::uint32_t at(const RowIndex& index, long long id, long long result_id,
                    const char* table) const {
     const auto record = index.find(id);
     if (!record) {
-      reject(result_id, "there is no row " + std::to_string(id) + " in table " + table);
+      reject_missing(result_id, id, table);
     }
     return *record;
   }
@@ -310,7 +318,7 @@ class Reader {
   LookupRecords records_;
   std::string readable_;  ///< is_readable_row().
   /// Those of the setting.
-  std::unordered_set<long long> runs_;
+  std::unordered_map<long long, bool> runs_;  ///< Whether they are in the setting.
   RowIndex problems_;
   RowIndex devices_;
   RowIndex variants_;

@@ -93,21 +93,21 @@ std::optional<KernelResources> parse_resources(std::string_view log, std::string
   return found ? std::optional(resources) : std::nullopt;
 }
 
-std::string first_error_line(std::string_view log) {
-  std::string_view rest = log;
-  while (!rest.empty()) {
-    const std::string_view line = take_line(rest);
-    if (line.find("error") != std::string_view::npos) {
-      return std::string(line);
-    }
-  }
-  return std::string(take_line(log));
-}
-
 namespace {
 
+/// The first line that has the word "error", else the first of all.
+std::string_view first_error_line(std::string_view log) {
+  for (std::string_view rest = log; !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    if (line.find("error") != std::string_view::npos) {
+      return line;
+    }
+  }
+  return take_line(log);
+}
+
 /// What people of other tools meet most often: they compile a whole file with nvcc.
-std::string advice_on(const std::string& log) {
+std::string advice_on(std::string_view log) {
   constexpr std::array kMarks{
       std::pair{"thrust/system"sv,
                 "cub's and thrust's umbrellas have code for the host; include the parts for "
@@ -115,6 +115,9 @@ std::string advice_on(const std::string& log) {
       std::pair{"thrust/detail"sv,
                 "thrust is for the host; include parts for threads, such as "
                 "<cub/block/block_reduce.cuh>"sv},
+      std::pair{"texture is not a template"sv,
+                "CUDA has no texture references any more: take a cudaTextureObject_t, and say "
+                "\"texture\" for the argument"sv},
       std::pair{"open source file"sv,
                 "there are the headers of CUDA, of libcu++ by their standard names, and for a spec "
                 "those below its folder; code for the host belongs between #ifndef swr_tune and "
@@ -132,13 +135,14 @@ std::string advice_on(const std::string& log) {
 
 }  // namespace
 
-std::string failure_text(const std::string& log) {
-  const std::string first = first_error_line(log);
-  std::string rest = log;
-  const std::size_t at = rest.find(first);
-  const std::size_t end = at == rest.npos ? at : rest.find('\n', at);
-  rest.erase(at == rest.npos ? 0 : at, end == rest.npos ? rest.npos : end + 1 - at);
-  return first + advice_on(log) + (rest.empty() ? "" : "\n" + rest);
+std::string failure_text(std::string_view log) {
+  const std::string_view first = first_error_line(log);
+  const auto before = static_cast<std::size_t>(first.data() - log.data());
+  std::string rest(log.substr(0, before));
+  std::string_view behind = log.substr(before);
+  take_line(behind);
+  rest += behind;
+  return std::string(first) + advice_on(log) + (rest.empty() ? "" : "\n" + rest);
 }
 
 }  // namespace swr

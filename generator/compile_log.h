@@ -14,11 +14,8 @@ namespace swr {
 /// Other functions in the log are ignored.
 std::optional<KernelResources> parse_resources(std::string_view log, std::string_view entry);
 
-/// The first line that reports an error, or the first line when none does.
-std::string first_error_line(std::string_view log);
-
-/// A compiler's log for people: the first error with what to do about it, where that is known, and
-/// the rest once, from the next line on.
-std::string failure_text(const std::string& log);
+/// A compiler's log for people: its first line with an error, or its first where none has, with
+/// what to do about it, where that is known, and the rest once, from the next line on.
+std::string failure_text(std::string_view log);
 
 }  // namespace swr

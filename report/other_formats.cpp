@@ -342,9 +342,12 @@ RecordedSpace read_t4(const Json& document) {
   try {
     return read_space(document);
   } catch (const Error& error) {
+    const bool says_of_what = document.is_object() && document.contains("swr");
     throw Error(ErrorCode::unreadable,
                 std::string("not T4 results that swr can use: ") + error.what() +
-                    "; the key \"swr\" names problem, device and versions as in an export");
+                    (says_of_what
+                         ? ""
+                         : "; the key \"swr\" names problem, device and versions as in an export"));
   }
 }
 

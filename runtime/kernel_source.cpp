@@ -2,6 +2,7 @@
 #include "runtime/kernel_source.h"
 
 #include "core/operation.h"
+#include "db/no_fork.h"
 #include "db/problem_key.h"
 #include "generator/cubin_cache.h"
 #include "generator/template_set.h"
@@ -136,6 +137,7 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
       !answer.variant.operation().source_digest().empty()) {
     return std::nullopt;
   }
+  const NoFork meanwhile;
   const Store store(*database_, Store::Mode::read_only);
   const StoredResult stored = store.result(answer.result_id);
   if (stored.device.sm_arch != sm_arch ||

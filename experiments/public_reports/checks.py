@@ -185,7 +185,108 @@ def a_graph_replayed_with_other_lengths():
     return f"o {worst:.0e}"
 
 
+@check("Dao-AILab/flash-attention#334, #41")
+def gradients_of_one_key_and_of_equal_rows():
+    """One query and one key of 16 numbers: dV is dO, dQ and dK are 0. Rows of 1000 alone: scores of 8e6, whose
+    log-sum-exp fp32 has to a half, so gradients are finite there and right for rows of 10."""
+    q, k, v, d_o = (normal(1, 1, 1, 16, dtype=torch.float16) * 3 for _ in range(4))
+    d_q, d_k, d_v = gradients(swr.sdpa, (q, k, v), d_o)
+    assert float(torch.stack((d_q, d_k)).abs().max()) < 1e-2, f"dq, dk of one key: {d_q.abs().max()}, {d_k.abs().max()}"
+    text = near(2e-3, dv=(d_v, d_o))
+    for value in (1000.0, 10.0):
+        rows = torch.full((2, 8, 512, 64), value, dtype=torch.bfloat16, device=CUDA)
+        found = gradients(swr.sdpa, (rows, rows, rows), torch.full_like(rows, 1e-3))
+        assert all(bool(torch.isfinite(t).all()) for t in found), "a gradient is not finite"
+        text += "; " + near(1e-2, o=(swr.sdpa(rows, rows, rows), rows))
+    return text + "; " + near(1e-2, dv=(found[2], torch.full_like(rows, 1e-3)))
+
+
+@check("openvinotoolkit/openvino#38034, EricLBuehler/mistral.rs#2094")
+def windows_over_a_batch_of_lengths():
+    """A windowed step over pages of 16: sequences whose lengths are multiples of a page beside others."""
+    lengths, window, worst = (4096, 4081, 515, 512, 1, 17), 512, 0.0
+    k, v = normal(len(lengths) * 256, 16, 2, 128), normal(len(lengths) * 256, 16, 2, 128)
+    table = torch.randperm(len(lengths) * 256, device=CUDA).int().view(len(lengths), 256)
+    q = normal(len(lengths), 1, 8, 128)
+    for left in (window - 1, 15, 16, 0):
+        out = swr.flash_attn_with_kvcache(q, k, v, cache_seqlens=ints(*lengths), page_table=table, causal=True,
+                                          window_size=(left, 0))
+        for i, length in enumerate(lengths):
+            first = max(0, length - 1 - left)
+            keys, values = (t[table[i].long()].flatten(0, 1)[first:length].transpose(0, 1)[None] for t in (k, v))
+            worst = max(worst, error_of(out[i:i + 1].transpose(1, 2), attention(q[i:i + 1].transpose(1, 2), keys, values)))
+    assert worst < 1e-2, f"{worst:.1e}"
+    return f"o {worst:.0e}"
+
+
+@check("Dao-AILab/flash-attention#1417, meta-pytorch/gpt-fast#233")
+def a_cache_far_longer_than_its_lengths():
+    """The rows behind a length are NaN, and the same call on a slice of the cache agrees."""
+    k, v = (torch.full((2, 131072, 2, 128), torch.nan, dtype=torch.bfloat16, device=CUDA) for _ in range(2))
+    q, length = normal(2, 1, 8, 128), 40960
+    k[:, :length], v[:, :length] = normal(2, length, 2, 128), normal(2, length, 2, 128)
+    right = attention(*(t.transpose(1, 2) for t in (q, k[:, :length], v[:, :length])))
+    calls = {"whole": swr.flash_attn_with_kvcache(q, k, v, cache_seqlens=length),
+             "slice": swr.flash_attn_with_kvcache(q, k[:, :length], v[:, :length]),
+             "longer": swr.flash_attn_with_kvcache(q, k[:, :65536], v[:, :65536], cache_seqlens=ints(length, length))}
+    return near(1e-2, **{name: (o.transpose(1, 2), right) for name, o in calls.items()})
+
+
+@check("Dao-AILab/flash-attention#1569, #1402")
+def steps_of_several_tokens_beside_the_whole():
+    """Tokens that are appended 1 to 200 at a time give what the whole sequence gives at once."""
+    q, k, v = normal(2, 300, 8, 64), normal(2, 300, 2, 64), normal(2, 300, 2, 64)
+    right = attention(*(t.transpose(1, 2) for t in (q, k, v)), causal=True)
+    caches, parts, at = [torch.zeros(2, 512, 2, 64, dtype=q.dtype, device=CUDA) for _ in range(2)], [], 0
+    for count in (3, 1, 60, 2, 1, 200, 33):
+        new = slice(at, at + count)
+        parts.append(swr.flash_attn_with_kvcache(q[:, new], *caches, k[:, new], v[:, new], cache_seqlens=ints(at, at), causal=True))
+        at += count
+    return near(1e-2, o=(torch.cat(parts, 1).transpose(1, 2), right))
+
+
+@check("thu-ml/SageAttention#372, pytorch/executorch#22426")
+def few_queries_at_the_end_of_many_keys():
+    """The mask of fewer queries than keys begins at the last key, also where scores are huge."""
+    texts = []
+    for rows, keys, scale in ((1, 16, 1), (2, 4, 1), (17, 1000, 1), (1, 131, 2000), (129, 130, 2000)):
+        q, k, v = normal(1, 4, rows, 64) * scale, normal(1, 4, keys, 64), normal(1, 4, keys, 64)
+        texts.append(near(2e-2, o=(swr.sdpa(q, k, v, causal=True), attention(q, k, v, True))))
+    return "; ".join(texts)
+
+
 # GEMM.
+
+@check("torch/torch7#58, ROCm/aiter#5385")
+def products_of_expanded_and_cut_factors():
+    """Factors that are expanded (stride 0) are refused by name; those cut out of a wider tensor are right."""
+    weight, batch = normal(3, 512, 640), normal(3, 64, 512)
+    for name, a, b in (("a", normal(1, 512).expand(64, 512), weight[0]), ("b", batch, weight[1:2].expand(3, 512, 640)),
+                       ("a", normal(1, 1, 512).expand(3, 64, 512), weight)):
+        try:
+            swr.matmul(a, b)
+        except ValueError as error:
+            assert f"{name} is expanded" in str(error), str(error)
+        else:
+            raise AssertionError(f"an expanded {name} was taken")
+    cases = {"cut": (batch, weight[:, :, 64:192]), "turned": (batch, normal(3, 640, 512).mT), "every other": (batch[:, ::2], weight)}
+    return near(1e-2, **{name: (swr.matmul(a, b), a.double() @ b.double()) for name, (a, b) in cases.items()})
+
+
+@check("NVIDIA/cutlass#2674, #1593, NVIDIA/TransformerEngine#3066, AMD-AGI/Primus-Turbo#408")
+def groups_without_rows():
+    """Experts that got no row, all of them or the first and the last; rows behind the last stay as they were."""
+    b, worst = normal(5, 256, 384), 0.0
+    for ends in ((0, 0, 0, 0, 0), (0, 8, 8, 200, 200), (7, 7, 7, 7, 8), (300, 300, 300, 300, 300)):
+        a = normal(300, 256)
+        a[ends[-1]:] = torch.nan
+        out = swr.grouped_mm(a, b, ints(*ends))
+        for i, (begin, end) in enumerate(zip((0, *ends), ends)):
+            if end > begin:
+                worst = max(worst, error_of(out[begin:end], a[begin:end].double() @ b[i].double()))
+    assert worst < 1e-2, f"{worst:.1e}"
+    return f"c {worst:.0e}"
+
 
 @check("NVIDIA/cutlass#49, triton-lang/triton#1297")
 def products_of_odd_sizes_and_rows():
@@ -230,7 +331,7 @@ def expect_states(expected, states, best, done):
         if state != wanted:
             wrong[key] = state
     assert not wrong, f"{wrong}; {done.stderr.strip()[-200:]}"
-    assert done.returncode == 0 and best and not any(text in best for text in expected), f"best {best}, exit {done.returncode}"
+    assert done.returncode == 0 and best and not any(text in best for text in expected), f"best {best}, exit {done.returncode}; {done.stderr.strip()[-300:]}"
     return ", ".join(f"{n} {state}" for state, n in sorted(collections.Counter(states.values()).items()))
 
 
@@ -288,6 +389,23 @@ def a_budget_and_few_samples():
     states, best, done = tuned(KERNEL % "", {"bx": [32 * i for i in range(1, 33)]}, "--budget", "6", "--samples", "1")
     assert len(states) == 6 and "bx=32" in states and best and done.returncode == 0, f"{states}, best {best}"
     return f"{len(states)} measured"
+
+
+@check("KernelTuner/kernel_tuner#314, #202")
+def an_objective_that_is_to_be_large():
+    """Variants that fail have no value that looks good, whichever way is up."""
+    states, best, done = tuned(KERNEL % "if (bx == 32) *(volatile int*)16 = 1;", {"bx": [32, 64, 128, 256]},
+                               objective="1 / time_us", objective_higher_is_better=True)
+    return expect_states({"bx=32": "runtime"}, states, best, done)
+
+
+@check("NTNU-HPC-Lab/BAT, in other words")
+def outputs_that_a_parameter_chooses():
+    """Of three outputs each variant writes the one that WHICH names; one variant writes its own wrongly."""
+    source = ("extern \"C\" __global__ void k(float* a, float* b, float* c, int n) { int i = blockIdx.x * bx + threadIdx.x; "
+              "float* to = WHICH == 0 ? a : WHICH == 1 ? b : c; if (i < n) to[i] = i + WHICH + (bx == 256 && WHICH == 2); }\n")
+    return expect_states({"bx=256,WHICH=2": "correctness"}, *tuned(
+        source, {"bx": [32, 64, 128, 256], "WHICH": [0, 1, 2]}, outputs=("a", "b", "c")))
 
 
 def main():

@@ -68,7 +68,8 @@ std::vector<Tokens> items_between_commas(Tokens list) {
 
 /// Type, name and default of one parameter. "float a[]" is a pointer.
 SignatureParameter parameter_of(Tokens tokens) {
-  auto [begin, end] = tokens;
+  const SourceToken* const begin = tokens.first;
+  const SourceToken* end = tokens.second;
   const SourceToken* const equals =
       std::find_if(begin, end, [](const SourceToken& token) { return token.is("="); });
   SignatureParameter parameter;

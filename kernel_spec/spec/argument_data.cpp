@@ -115,8 +115,14 @@ std::vector<std::byte> initial_bytes(const KernelPlan& plan, const PlannedArgume
 std::vector<std::byte> scalar_bytes(const PlannedArgument& argument, const Point& point) {
   const ElementType& type = argument.type_at(point);
   std::vector<std::byte> bytes(type.bytes());
-  write_value(type.kind, value_of(argument, point.table, point.heap), bytes.data(),
-              "argument " + argument.spec.name);
+  const Value value = value_of(argument, point.table, point.heap);
+  const std::string where = "argument " + argument.spec.name;
+  const std::size_t bits = 8 * type.lane_bytes();
+  if (!type.is_real() && bits < 64 && value.is_integral() && value.integer >> bits != 0 &&
+      value.integer >> (bits - 1) != -1) {
+    refuse_spec(where, "its value " + to_string(value) + " does not fit " + argument.spec.type);
+  }
+  write_value(type.kind, value, bytes.data(), where);
   repeat_first(bytes, type.lane_bytes());
   return bytes;
 }
@@ -147,22 +153,6 @@ struct Errors {
   std::size_t wrong = 0;
   std::size_t first = 0;  ///< The first wrong number.
 };
-
-/// As number_at() reads it.
-template <typename Bits, NumberKind kKind>
-struct SmallNumber {
-  Bits bits;
-  explicit operator double() const {
-    return number_at(kKind, reinterpret_cast<const std::byte*>(&bits));
-  }
-};
-
-template <typename Number>
-Number number_of(const std::byte* bytes) {
-  Number number{};
-  std::memcpy(&number, bytes, sizeof number);
-  return number;
-}
 
 /// Of equal bits: nothing is wrong with them, whatever they are.
 template <typename Number>
@@ -206,45 +196,6 @@ Errors errors_of(std::span<const std::byte> found, std::span<const std::byte> ex
   return errors;
 }
 
-Errors errors_of(std::span<const std::byte> found, std::span<const std::byte> expected,
-                 const PlannedArgument& argument, bool is_exact) {
-  switch (argument.compared_as()) {
-    case NumberKind::i8:
-      return errors_of<std::int8_t>(found, expected, argument, is_exact);
-    case NumberKind::u8:
-      return errors_of<std::uint8_t>(found, expected, argument, is_exact);
-    case NumberKind::i16:
-      return errors_of<std::int16_t>(found, expected, argument, is_exact);
-    case NumberKind::u16:
-      return errors_of<std::uint16_t>(found, expected, argument, is_exact);
-    case NumberKind::i32:
-      return errors_of<std::int32_t>(found, expected, argument, is_exact);
-    case NumberKind::u32:
-      return errors_of<std::uint32_t>(found, expected, argument, is_exact);
-    case NumberKind::i64:
-      return errors_of<std::int64_t>(found, expected, argument, is_exact);
-    case NumberKind::u64:
-      return errors_of<std::uint64_t>(found, expected, argument, is_exact);
-    case NumberKind::f32:
-      return errors_of<float>(found, expected, argument, is_exact);
-    case NumberKind::f64:
-      return errors_of<double>(found, expected, argument, is_exact);
-    case NumberKind::f16:
-      return errors_of<SmallNumber<std::uint16_t, NumberKind::f16>>(found, expected, argument,
-                                                                    is_exact);
-    case NumberKind::bf16:
-      return errors_of<SmallNumber<std::uint16_t, NumberKind::bf16>>(found, expected, argument,
-                                                                     is_exact);
-    case NumberKind::e4m3:
-      return errors_of<SmallNumber<std::uint8_t, NumberKind::e4m3>>(found, expected, argument,
-                                                                    is_exact);
-    case NumberKind::e5m2:
-      return errors_of<SmallNumber<std::uint8_t, NumberKind::e5m2>>(found, expected, argument,
-                                                                    is_exact);
-  }
-  return {};
-}
-
 }  // namespace
 
 ComparedOutput compare_output(const PlannedArgument& argument, std::span<const std::byte> found,
@@ -257,7 +208,9 @@ ComparedOutput compare_output(const PlannedArgument& argument, std::span<const s
   // Whole numbers have no rounding to forgive, unless the argument itself says so.
   const bool is_exact =
       kind < NumberKind::f32 && !argument.spec.absolute && !argument.spec.relative;
-  const Errors errors = errors_of(found, expected, argument, is_exact);
+  const Errors errors = with_number(kind, [&]<typename Number>() {
+    return errors_of<Number>(found, expected, argument, is_exact);
+  });
   ComparedOutput result;
   if (errors.squared > 0.0 || std::isnan(errors.squared)) {
     const double error = std::sqrt(errors.squared / errors.expected_squared);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/spec/compiler_options.h"
 
+#include "core/ascii.h"
 #include "kernel_spec/spec/spec_object.h"
 #include "kernel_spec/spec/words.h"
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -15,31 +17,35 @@ namespace {
 
 using namespace std::string_view_literals;
 
+/// Without its dashes: one or two mean the same.
+std::string_view bare(std::string_view option) {
+  return option.substr(std::min(option.find_first_not_of('-'), option.size()));
+}
+
+bool is_among(std::string_view name, std::span<const std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 /// What a compiler's option may be: nothing that names a file or another tool's options.
 bool is_allowed_option(std::string_view option) {
-  static constexpr std::array<std::string_view, 22> kWhole{"--use_fast_math",
-                                                           "-default-device",
-                                                           "--device-as-default-execution-space",
-                                                           "-use_fast_math",
-                                                           "--fmad=true",
-                                                           "--fmad=false",
-                                                           "-fmad=true",
-                                                           "-fmad=false",
-                                                           "--ftz=true",
-                                                           "--ftz=false",
-                                                           "--prec-div=true",
-                                                           "--prec-div=false",
-                                                           "--prec-sqrt=true",
-                                                           "--prec-sqrt=false",
-                                                           "-lineinfo",
-                                                           "--generate-line-info",
-                                                           "--restrict",
-                                                           "-restrict",
-                                                           "--extra-device-vectorization",
-                                                           "-extra-device-vectorization",
-                                                           "-w",
-                                                           "--disable-warnings"};
-  if (std::ranges::find(kWhole, option) != kWhole.end()) {
+  static constexpr std::array kWhole{"use_fast_math"sv,
+                                     "default-device"sv,
+                                     "lineinfo"sv,
+                                     "device-as-default-execution-space"sv,
+                                     "restrict"sv,
+                                     "extra-device-vectorization"sv,
+                                     "w"sv,
+                                     "generate-line-info"sv,
+                                     "fmad=true"sv,
+                                     "disable-warnings"sv,
+                                     "fmad=false"sv,
+                                     "ftz=true"sv,
+                                     "ftz=false"sv,
+                                     "prec-div=true"sv,
+                                     "prec-div=false"sv,
+                                     "prec-sqrt=true"sv,
+                                     "prec-sqrt=false"sv};
+  if (option.starts_with('-') && is_among(bare(option), kWhole)) {
     return true;
   }
   const auto has_value = [&](std::string_view start, auto&& is_fine) {
@@ -47,63 +53,60 @@ bool is_allowed_option(std::string_view option) {
            std::ranges::all_of(option.substr(start.size()), is_fine);
   };
   const auto is_word = [](char c) { return is_name_character(c) || c == '+'; };
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto is_definition = [](char c) {
     return is_name_character(c) ||
            std::string_view("=.+-*/()<>, ").find(c) != std::string_view::npos;
   };
   return has_value("-D", is_definition) || has_value("--define-macro=", is_definition) ||
          has_value("--std=", is_word) || has_value("-std=", is_word) ||
-         has_value("--maxrregcount=", is_digit) || has_value("-maxrregcount=", is_digit);
+         has_value("--maxrregcount=", ascii::is_digit) ||
+         has_value("-maxrregcount=", ascii::is_digit);
 }
 
 /// What nvcc's users write and what has no meaning, or only one, for a kernel alone: levels of
-/// optimisation, the GPU, warnings, what is printed.
+/// optimisation, the GPU, warnings, what is printed, and standards before C++17, which CUDA's
+/// headers do not bear.
 bool is_without_effect(std::string_view option) {
-  static constexpr std::array kWhole{"-O"sv,
-                                     "-O0"sv,
-                                     "-O1"sv,
-                                     "-O2"sv,
-                                     "-O3"sv,
-                                     "-v"sv,
-                                     "--verbose"sv,
-                                     "-m64"sv,
-                                     "--keep"sv,
-                                     "-Wall"sv,
-                                     "-Wextra"sv,
-                                     "-Wno-deprecated-gpu-targets"sv,
-                                     "-cubin"sv,
-                                     "-ptx"sv,
-                                     "-c"sv,
-                                     "--expt-relaxed-constexpr"sv,
-                                     "-expt-relaxed-constexpr"sv,
-                                     "--expt-extended-lambda"sv,
-                                     "-expt-extended-lambda"sv,
-                                     "--extended-lambda"sv,
-                                     "-extended-lambda"sv,
-                                     "-allow-unsupported-compiler"sv,
-                                     "--ptxas-options=-v"sv,
-                                     "-Xptxas=-v"sv,
-                                     "-Xptxas=-O3"sv,
-                                     "-Xptxas=--warn-on-spills"sv,
-                                     "-Xptxas=-v,-O3"sv,
-                                     "-res-usage"sv,
-                                     "--resource-usage"sv};
-  static constexpr std::array kStarts{
-      "-arch="sv,           "--gpu-architecture="sv, "-code="sv,      "-gencode="sv,
-      "--generate-code="sv, "--gpu-code="sv,         "-Xcompiler="sv, "--compiler-options=-W"sv,
-      "-ccbin="sv,          "--optimize="sv,         "--threads="sv,  "-j"sv};
-  return std::ranges::find(kWhole, option) != kWhole.end() ||
-         std::ranges::any_of(kStarts, [&](auto start) { return option.starts_with(start); });
+  static constexpr std::array kWhole{
+      "O"sv,         "O0"sv,        "O1"sv,        "O2"sv,        "O3"sv,        "v"sv,
+      "verbose"sv,   "m64"sv,       "keep"sv,      "cubin"sv,     "ptx"sv,       "c"sv,
+      "g"sv,         "fPIC"sv,      "shared"sv,    "res-usage"sv, "std=c++03"sv, "std=c++11"sv,
+      "std=c++0x"sv, "std=c++14"sv, "std=c++98"sv, "Xptxas=-v"sv, "Xptxas=-O3"sv};
+  static constexpr std::array kStarts{"arch="sv,
+                                      "gpu-architecture="sv,
+                                      "code="sv,
+                                      "gencode="sv,
+                                      "generate-code="sv,
+                                      "gpu-code="sv,
+                                      "Xcompiler="sv,
+                                      "ccbin="sv,
+                                      "optimize="sv,
+                                      "threads="sv,
+                                      "j"sv,
+                                      "W"sv,
+                                      "Xcudafe="sv,
+                                      "diag-suppress="sv,
+                                      "extended-lambda"sv,
+                                      "expt-relaxed-constexpr"sv,
+                                      "expt-extended-lambda"sv,
+                                      "allow-unsupported-compiler"sv,
+                                      "resource-usage"sv,
+                                      "compiler-options=-W"sv,
+                                      "ptxas-options=-v"sv,
+                                      "Xptxas=--warn-on-spills"sv,
+                                      "Xptxas=-v,-O3"sv};
+  const std::string_view name = bare(option);
+  return option.starts_with('-') &&
+         (is_among(name, kWhole) ||
+          std::ranges::any_of(kStarts, [&](auto start) { return name.starts_with(start); }));
 }
 
 /// Each option in one part: "-I", "inc" and "-I inc" become "-Iinc", "-arch sm_90" "-arch=sm_90".
 std::vector<std::string> in_one_part(const std::vector<std::string>& options) {
   static constexpr std::array kTakeNext{
-      "-arch"sv,   "--gpu-architecture"sv, "-gencode"sv,        "-code"sv,
-      "-Xptxas"sv, "-Xcompiler"sv,         "--ptxas-options"sv, "-std"sv,
-      "--std"sv,   "-maxrregcount"sv,      "--maxrregcount"sv,  "--define-macro"sv};
-  static constexpr std::array kJoinNext{"-I"sv, "-D"sv};
+      "arch"sv,         "gpu-architecture"sv, "gencode"sv,       "generate-code"sv, "code"sv,
+      "gpu-code"sv,     "Xptxas"sv,           "ptxas-options"sv, "Xcompiler"sv,     "std"sv,
+      "maxrregcount"sv, "define-macro"sv,     "Xcudafe"sv,       "diag-suppress"sv, "ccbin"sv};
   std::vector<std::string> parts;
   for (const std::string& option : options) {
     // A definition may have blanks of its own.
@@ -120,9 +123,9 @@ std::vector<std::string> in_one_part(const std::vector<std::string>& options) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const bool has_next = i + 1 < parts.size();
     joined.push_back(parts[i]);
-    if (has_next && std::ranges::find(kTakeNext, parts[i]) != kTakeNext.end()) {
+    if (has_next && is_among(bare(parts[i]), kTakeNext)) {
       joined.back() += "=" + parts[++i];
-    } else if (has_next && std::ranges::find(kJoinNext, parts[i]) != kJoinNext.end()) {
+    } else if (has_next && (parts[i] == "-I" || parts[i] == "-D")) {
       joined.back() += parts[++i];
     }
   }
@@ -134,7 +137,10 @@ std::vector<std::string> in_one_part(const std::vector<std::string>& options) {
 void read_compiler_options(KernelSpec& spec) {
   std::string ignored;
   std::vector<std::string> kept;
-  for (const std::string& option : in_one_part(spec.options)) {
+  for (std::string& option : in_one_part(spec.options)) {
+    if (const auto gnu = option.find("std=gnu++"); gnu == 1 || gnu == 2) {
+      option.replace(gnu + 4, 3, "c");
+    }
     const std::string folder = option.starts_with("-I") ? option.substr(2) : "";
     if (is_without_effect(option)) {
       ignored += (ignored.empty() ? "" : ", ") + option;

@@ -4,20 +4,20 @@
 #include <swr/error.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <map>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace swr::kernel_spec {
 namespace {
-
-constexpr std::array<std::size_t, 14> kBytes{1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 2, 2, 1, 1};
 
 /// Bits of a small real number: sign, exponent, fraction.
 struct SmallReal {
@@ -26,12 +26,16 @@ struct SmallReal {
   int bias;
   bool has_infinity;  ///< Else the largest exponent has numbers, and all ones are NaN.
 };
-constexpr SmallReal kHalf{5, 10, 15, true};
-constexpr SmallReal kBrain{8, 7, 127, true};
-constexpr SmallReal kE4m3{4, 3, 7, false};
-constexpr SmallReal kE5m2{5, 2, 15, true};
+const SmallReal& form_of(NumberKind kind) {
+  static constexpr SmallReal kForms[]{
+      {5, 10, 15, true}, {8, 7, 127, true}, {4, 3, 7, false}, {5, 2, 15, true}};
+  return kForms[static_cast<std::size_t>(kind) - static_cast<std::size_t>(NumberKind::f16)];
+}
 
-double number_of_bits(const SmallReal& form, unsigned bits) {
+}  // namespace
+
+double number_of_bits(NumberKind kind, unsigned bits) {
+  const SmallReal& form = form_of(kind);
   const unsigned ones = (1U << form.exponent_bits) - 1;
   const unsigned fraction = bits & ((1U << form.fraction_bits) - 1);
   const unsigned exponent = bits >> form.fraction_bits & ones;
@@ -51,9 +55,8 @@ double number_of_bits(const SmallReal& form, unsigned bits) {
   return is_negative ? -number : number;
 }
 
-/// Rounded to nearest, ties to even; what is too large becomes infinite, or the largest number
-/// where there is no infinity.
-unsigned bits_of_number(const SmallReal& form, double number) {
+unsigned bits_of_number(NumberKind kind, double number) {
+  const SmallReal& form = form_of(kind);
   const unsigned sign = std::signbit(number) ? 1U << (form.fraction_bits + form.exponent_bits) : 0;
   const unsigned ones = (1U << form.exponent_bits) - 1;
   const unsigned infinite = ones << form.fraction_bits;
@@ -74,61 +77,40 @@ unsigned bits_of_number(const SmallReal& form, double number) {
   return sign | (bits >= largest ? largest : static_cast<unsigned>(bits));
 }
 
-const std::map<std::string, NumberKind, std::less<>>& spellings() {
-  using enum NumberKind;
-  static const std::map<std::string, NumberKind, std::less<>> all{{"char", i8},
-                                                                  {"signed char", i8},
-                                                                  {"int8", i8},
-                                                                  {"int8_t", i8},
-                                                                  {"unsigned char", u8},
-                                                                  {"uchar", u8},
-                                                                  {"uint8", u8},
-                                                                  {"uint8_t", u8},
-                                                                  {"bool", u8},
-                                                                  {"short", i16},
-                                                                  {"int16", i16},
-                                                                  {"int16_t", i16},
-                                                                  {"unsigned short", u16},
-                                                                  {"ushort", u16},
-                                                                  {"uint16", u16},
-                                                                  {"uint16_t", u16},
-                                                                  {"int", i32},
-                                                                  {"signed int", i32},
-                                                                  {"int32", i32},
-                                                                  {"int32_t", i32},
-                                                                  {"unsigned int", u32},
-                                                                  {"unsigned", u32},
-                                                                  {"uint", u32},
-                                                                  {"uint32", u32},
-                                                                  {"uint32_t", u32},
-                                                                  {"long", i64},
-                                                                  {"long long", i64},
-                                                                  {"longlong", i64},
-                                                                  {"int64", i64},
-                                                                  {"int64_t", i64},
-                                                                  {"unsigned long", u64},
-                                                                  {"unsigned long long", u64},
-                                                                  {"ulong", u64},
-                                                                  {"ulonglong", u64},
-                                                                  {"uint64", u64},
-                                                                  {"uint64_t", u64},
-                                                                  {"size_t", u64},
-                                                                  {"float", f32},
-                                                                  {"float32", f32},
-                                                                  {"double", f64},
-                                                                  {"float64", f64},
-                                                                  {"half", f16},
-                                                                  {"__half", f16},
-                                                                  {"half_t", f16},
-                                                                  {"float16", f16},
-                                                                  {"bfloat16", bf16},
-                                                                  {"__nv_bfloat16", bf16},
-                                                                  {"nv_bfloat16", bf16},
-                                                                  {"__nv_fp8_e4m3", e4m3},
-                                                                  {"float8_e4m3fn", e4m3},
-                                                                  {"__nv_fp8_e5m2", e5m2},
-                                                                  {"float8_e5m2", e5m2}};
-  return all;
+namespace {
+
+using enum NumberKind;
+using Spellings = std::span<const std::pair<NumberKind, std::string_view>>;
+
+constexpr std::pair<NumberKind, std::string_view> kScalars[]{
+    {i8, "|char|signed char|int8|int8_t|"},
+    {u8, "|unsigned char|uchar|uint8|uint8_t|bool|"},
+    {i16, "|short|int16|int16_t|"},
+    {u16, "|unsigned short|ushort|uint16|uint16_t|"},
+    {i32, "|int|signed int|int32|int32_t|"},
+    {u32, "|unsigned int|unsigned|uint|uint32|uint32_t|"},
+    {i64, "|long|long long|longlong|int64|int64_t|"},
+    {u64, "|unsigned long|unsigned long long|ulong|ulonglong|uint64|uint64_t|size_t|"},
+    {f32, "|float|float32|"},
+    {f64, "|double|float64|"},
+    {f16, "|half|__half|half_t|float16|"},
+    {bf16, "|bfloat16|__nv_bfloat16|nv_bfloat16|"},
+    {e4m3, "|__nv_fp8_e4m3|float8_e4m3fn|"},
+    {e5m2, "|__nv_fp8_e5m2|float8_e5m2|"}};
+
+/// Of two equal parts.
+constexpr std::pair<NumberKind, std::string_view> kPairs[]{
+    {f32, "|cuComplex|cuFloatComplex|complex64|complex<float>|"},
+    {f64, "|cuDoubleComplex|complex128|complex<double>|"},
+    {f16, "|complex<half>|complex<__half>|"},
+    {bf16, "|__nv_bfloat162|nv_bfloat162|"}};
+
+std::optional<NumberKind> kind_spelt(std::string_view name, Spellings spellings) {
+  const std::string marked = "|" + std::string(name) + "|";
+  const auto found = std::ranges::find_if(
+      spellings, [&](const auto& kind) { return kind.second.find(marked) != marked.npos; });
+  const bool is_one = found != spellings.end() && name.find('|') == name.npos;
+  return is_one ? std::optional(found->first) : std::nullopt;
 }
 
 /// Without const, restrict and pointers, words apart by one space.
@@ -149,17 +131,6 @@ std::string plain_name(const std::string& name) {
   return plain;
 }
 
-/// Of two equal parts.
-const std::map<std::string, NumberKind, std::less<>>& complex_spellings() {
-  using enum NumberKind;
-  static const std::map<std::string, NumberKind, std::less<>> all{
-      {"cuComplex", f32},       {"cuFloatComplex", f32},  {"complex64", f32},
-      {"complex<float>", f32},  {"cuDoubleComplex", f64}, {"complex128", f64},
-      {"complex<double>", f64}, {"complex<half>", f16},   {"complex<__half>", f16},
-      {"__nv_bfloat162", bf16}, {"nv_bfloat162", bf16}};
-  return all;
-}
-
 /// Of "struct<24>"; 0 where it is none.
 int structure_bytes(std::string_view plain) {
   constexpr std::string_view kOpen = "struct<";
@@ -175,51 +146,18 @@ int structure_bytes(std::string_view plain) {
 }
 
 template <typename Number>
-Number number_of(const std::byte* place) {
-  Number number{};
-  std::memcpy(&number, place, sizeof number);
-  return number;
-}
-
-template <typename Number>
-double read(const std::byte* place) {
-  return static_cast<double>(number_of<Number>(place));
-}
-
-template <typename Number, typename Value>
-void write(Value value, std::byte* place) {
-  const auto number = static_cast<Number>(value);
-  std::memcpy(place, &number, sizeof number);
-}
-
-template <typename Value>
-void write_any(NumberKind kind, Value value, std::byte* place) {
-  switch (kind) {
-    case NumberKind::i8:
-    case NumberKind::u8:
-      return write<std::uint8_t>(static_cast<long long>(value), place);
-    case NumberKind::i16:
-    case NumberKind::u16:
-      return write<std::uint16_t>(static_cast<long long>(value), place);
-    case NumberKind::i32:
-    case NumberKind::u32:
-      return write<std::uint32_t>(static_cast<long long>(value), place);
-    case NumberKind::i64:
-    case NumberKind::u64:
-      return write<std::uint64_t>(static_cast<long long>(value), place);
-    case NumberKind::f32:
-      return write<float>(value, place);
-    case NumberKind::f64:
-      return write<double>(value, place);
-    case NumberKind::f16:
-      return write<std::uint16_t>(bits_of_number(kHalf, static_cast<double>(value)), place);
-    case NumberKind::bf16:
-      return write<std::uint16_t>(bits_of_number(kBrain, static_cast<double>(value)), place);
-    case NumberKind::e4m3:
-      return write<std::uint8_t>(bits_of_number(kE4m3, static_cast<double>(value)), place);
-    case NumberKind::e5m2:
-      return write<std::uint8_t>(bits_of_number(kE5m2, static_cast<double>(value)), place);
-  }
+void write_any(NumberKind kind, Number value, std::byte* place) {
+  with_number(kind, [&]<typename To>() {
+    To number{};
+    if constexpr (std::is_integral_v<To>) {
+      number = static_cast<To>(static_cast<long long>(value));
+    } else if constexpr (std::is_floating_point_v<To>) {
+      number = static_cast<To>(value);
+    } else {
+      number = To(static_cast<double>(value));
+    }
+    std::memcpy(place, &number, sizeof number);
+  });
 }
 
 }  // namespace
@@ -239,21 +177,23 @@ TypeTolerance tolerance_of(NumberKind kind) {
   }
 }
 
-std::size_t ElementType::lane_bytes() const { return kBytes[static_cast<std::size_t>(kind)]; }
+std::size_t ElementType::lane_bytes() const {
+  return with_number(kind, []<typename Number>() { return sizeof(Number); });
+}
 
 ElementType element_type(const std::string& name) {
   const std::string plain = plain_name(name);
-  if (const auto scalar = spellings().find(plain); scalar != spellings().end()) {
-    return {scalar->second, 1};
+  if (const auto scalar = kind_spelt(plain, kScalars)) {
+    return {*scalar, 1};
   }
   if (plain.size() > 1 && plain.back() >= '1' && plain.back() <= '4') {
-    const auto base = spellings().find(std::string_view(plain).substr(0, plain.size() - 1));
-    if (base != spellings().end()) {
-      return {base->second, plain.back() - '0'};
+    if (const auto base =
+            kind_spelt(std::string_view(plain).substr(0, plain.size() - 1), kScalars)) {
+      return {*base, plain.back() - '0'};
     }
   }
-  if (const auto complex = complex_spellings().find(plain); complex != complex_spellings().end()) {
-    return {complex->second, 2};
+  if (const auto part = kind_spelt(plain, kPairs)) {
+    return {*part, 2};
   }
   if (const int bytes = structure_bytes(plain); bytes > 0) {
     return {NumberKind::u8, bytes};
@@ -267,37 +207,8 @@ ElementType element_type(const std::string& name) {
 }
 
 double number_at(NumberKind kind, const std::byte* place) {
-  switch (kind) {
-    case NumberKind::i8:
-      return read<std::int8_t>(place);
-    case NumberKind::u8:
-      return read<std::uint8_t>(place);
-    case NumberKind::i16:
-      return read<std::int16_t>(place);
-    case NumberKind::u16:
-      return read<std::uint16_t>(place);
-    case NumberKind::i32:
-      return read<std::int32_t>(place);
-    case NumberKind::u32:
-      return read<std::uint32_t>(place);
-    case NumberKind::i64:
-      return read<std::int64_t>(place);
-    case NumberKind::u64:
-      return read<std::uint64_t>(place);
-    case NumberKind::f32:
-      return read<float>(place);
-    case NumberKind::f64:
-      return read<double>(place);
-    case NumberKind::f16:
-      return number_of_bits(kHalf, number_of<std::uint16_t>(place));
-    case NumberKind::bf16:
-      return number_of_bits(kBrain, number_of<std::uint16_t>(place));
-    case NumberKind::e4m3:
-      return number_of_bits(kE4m3, number_of<std::uint8_t>(place));
-    case NumberKind::e5m2:
-      return number_of_bits(kE5m2, number_of<std::uint8_t>(place));
-  }
-  return 0.0;
+  return with_number(
+      kind, [&]<typename Number>() { return static_cast<double>(number_of<Number>(place)); });
 }
 
 void write_number(NumberKind kind, double value, std::byte* place) {

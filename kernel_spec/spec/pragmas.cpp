@@ -11,7 +11,6 @@
 #include <swr/error.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 namespace swr::kernel_spec {
@@ -424,7 +423,11 @@ class PragmaReader {
       return replaced(value->second);
     }
     if (may_be_size(argument.type)) {
-      spec_.sizes.push_back({name, usual_size(name, size)});
+      if (size == nullptr) {
+        spec_.notes.push_back("size " + name + " is " + std::to_string(kUsualSize) +
+                              "; '#pragma swr size(" + name + " = N)' says another");
+      }
+      add_size(spec_, name, size == nullptr ? std::to_string(kUsualSize) : size->second, where_);
       return name;
     }
     if (size != nullptr) {
@@ -434,21 +437,6 @@ class PragmaReader {
     spec_.notes.push_back("scalar " + name + " is " + kUsualValue + "; '#pragma swr value(" + name +
                           " = VALUE)' says another");
     return kUsualValue;
-  }
-
-  int usual_size(const std::string& name, const Named* said) {
-    if (said == nullptr) {
-      spec_.notes.push_back("size " + name + " is " + std::to_string(kUsualSize) +
-                            "; '#pragma swr size(" + name + " = N)' says another");
-      return kUsualSize;
-    }
-    const std::string& text = said->second;
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || *end != '\0' || value < 1) {
-      refuse("size " + name + " must be a whole number above 0, not '" + text + "'");
-    }
-    return value;
   }
 
   /// A name that the kernel does not have would be a setting without effect.

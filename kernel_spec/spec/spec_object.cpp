@@ -6,6 +6,8 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 
 namespace swr::kernel_spec {
 namespace {
@@ -133,6 +135,23 @@ std::string value_text(const Json& json, const std::string& where) {
     refuse_spec(where, "a value must be a number, a text, true or false");
   }
   return expression_text(json, where);
+}
+
+void add_size(KernelSpec& kernel, const std::string& name, const std::string& number,
+              const std::string& where) {
+  long long value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (error != std::errc{} || *end != '\0' || value < 1) {
+    refuse_spec(where,
+                "size " + name + " must be a whole number above 0 and below 2^63, not " + number);
+  }
+  if (value <= std::numeric_limits<int>::max()) {
+    kernel.sizes.push_back({name, static_cast<int>(value)});
+    return;
+  }
+  kernel.parameters.push_back({name, {number}, {}, ParameterUse::launch});
+  kernel.notes.push_back("size " + name + " is " + number +
+                         " for all problems: those hold sizes up to 2147483647");
 }
 
 std::vector<std::string> parameter_values(const Json& json, const std::string& where) {

@@ -49,6 +49,11 @@ class SpecObject {
 /// Of a number or a text. Throws: Error{invalid_argument} naming the place.
 std::string expression_text(const Json& json, const std::string& where);
 
+/// A size of the problem. One beyond 2147483647, for which a problem has no room, becomes a value
+/// that every problem has. Throws: Error{invalid_argument} for what is no whole number above 0.
+void add_size(KernelSpec& kernel, const std::string& name, const std::string& number,
+              const std::string& where);
+
 /// Of a list, or of an expression of Python's that gives one.
 /// Throws: Error{invalid_argument} naming the place.
 std::vector<std::string> parameter_values(const Json& json, const std::string& where);

@@ -11,14 +11,6 @@ namespace {
 
 using namespace std::string_view_literals;
 
-int size_value(const Json& json, const std::string& where) {
-  if (!json.is_number_integer() || json.get<long long>() < 1 ||
-      json.get<long long>() > 2147483647) {
-    refuse_spec(where, "it must be a whole number from 1 to 2147483647");
-  }
-  return json.get<int>();
-}
-
 void read_sizes(const SpecObject& spec, KernelSpec& kernel) {
   if (!spec.has("problem")) {
     return;
@@ -28,7 +20,7 @@ void read_sizes(const SpecObject& spec, KernelSpec& kernel) {
     refuse_spec(where, "it must be an object of sizes by name");
   }
   for (const auto& [name, value] : spec.at("problem").items()) {
-    kernel.sizes.push_back({name, size_value(value, where + "." + name)});
+    add_size(kernel, name, value.dump(), where);
   }
 }
 

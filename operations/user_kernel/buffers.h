@@ -137,9 +137,10 @@ class BoundLaunches {
 /// Outputs that are right, by argument.
 using ExpectedOutputs = std::map<std::size_t, std::vector<std::byte>>;
 
-/// From files, the reference's kernels, or the first two variants that agree.
+/// From files, the reference's kernels, or the first two variants that agree. More than one where
+/// these write some outputs and two others the rest: a variant is right by any.
 /// Throws: Error{compile_failed}, Error{invalid_argument} where there is none; DriverError.
-ExpectedOutputs expected_outputs(const UserKernel& user, const Problem& problem,
-                                 const WorkloadTools& tools, ArgumentBuffers& buffers);
+std::vector<ExpectedOutputs> expected_outputs(const UserKernel& user, const Problem& problem,
+                                              const WorkloadTools& tools, ArgumentBuffers& buffers);
 
 }  // namespace swr

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace swr {
@@ -71,7 +72,8 @@ std::vector<Variant> candidates(const UserKernel& user, const Problem& problem, 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// Runs candidates until two agree. Those that cannot run, or agree with none, are named where that
-/// never happens.
+/// never happens. Where the two leave an output as it was and write another, as a parameter may
+/// choose, two more may agree that write none of theirs.
 class Agreement {
  public:
   Agreement(const UserKernel& user, const Problem& problem, const WorkloadTools& tools,
@@ -79,39 +81,60 @@ class Agreement {
       : user_(user), problem_(problem), tools_(tools), buffers_(buffers) {}
 
   /// Where only one candidate can run, what it leaves.
-  ExpectedOutputs outputs() {
+  std::vector<ExpectedOutputs> outputs() {
     for (const Variant& variant : candidates(user_, problem_, tools_.sm_arch)) {
-      auto outputs = outputs_of(variant);
-      if (!outputs) {
-        continue;
+      if (std::optional<Run> run = run_of(variant)) {
+        take(variant, *std::move(run));
       }
-      const auto like = std::ranges::find_if(
-          ran_, [&](const ExpectedOutputs& others) { return agree(user_, others, *outputs); });
-      if (like != ran_.end()) {
-        return *std::move(outputs);
+      if (!agreed_.empty() && (written_.empty() || written_.size() == agreed_.front().size())) {
+        break;
       }
-      ran_.push_back(*std::move(outputs));
-      note(variant, "agrees with none before it");
     }
-    if (ran_.size() == 1) {
-      return ran_.front();
+    if (agreed_.empty() && ran_.size() == 1) {
+      agreed_.push_back(ran_.front().outputs);
     }
-    throw Error(ErrorCode::invalid_argument,
-                user_.text(problem_) + " has no reference, and no two variants agree:" + fates_ +
-                    "; name a reference in the spec");
+    if (agreed_.empty()) {
+      throw Error(ErrorCode::invalid_argument,
+                  user_.text(problem_) + " has no reference, and no two variants agree:" + fates_ +
+                      "; name a reference in the spec");
+    }
+    return std::move(agreed_);
   }
 
  private:
-  std::optional<ExpectedOutputs> outputs_of(const Variant& variant) {
+  struct Run {
+    ExpectedOutputs outputs;
+    std::set<std::size_t> written;  ///< Those that are not as they were at first.
+  };
+
+  void take(const Variant& variant, Run run) {
+    const bool is_like_one = std::ranges::any_of(ran_, [&](const Run& other) {
+      return other.written == run.written && agree(user_, other.outputs, run.outputs);
+    });
+    if (!is_like_one) {
+      ran_.push_back(std::move(run));
+      return note(variant, "agrees with none before it");
+    }
+    const bool writes_others =
+        !run.written.empty() && std::ranges::none_of(run.written, [&](std::size_t output) {
+          return written_.contains(output);
+        });
+    if (agreed_.empty() || writes_others) {
+      agreed_.push_back(std::move(run.outputs));
+      written_.merge(run.written);
+    }
+  }
+
+  std::optional<Run> run_of(const Variant& variant) {
     const ReferenceTrials& trials = tools_.reference_trials;
     if (std::ranges::find(trials.unfit, variant) != trials.unfit.end()) {
       note(variant, "ended the measuring process");
       return std::nullopt;
     }
-    std::optional<ExpectedOutputs> outputs;
+    std::optional<Run> made;
     trials.announce(&variant);
     try {
-      outputs = run(variant);
+      made = run(variant);
     } catch (const DriverError& error) {
       if (error.context_is_lost()) {
         throw DriverError(error.result(), to_key(variant) + ", run to find out what is right: " +
@@ -122,16 +145,25 @@ class Agreement {
       note(variant, error.what());
     }
     trials.announce(nullptr);
-    return outputs;
+    return made;
   }
 
-  ExpectedOutputs run(const Variant& variant) {
+  Run run(const Variant& variant) {
     Point point;
     user_.fill(point, problem_, variant);
     const auto kernel =
         std::make_shared<const Kernel>(tools_.generator.compile(problem_, variant, tools_.sm_arch));
-    return outputs_after(user_, {user_, user_.plan().steps(), kernel, point, buffers_},
-                         tools_.stream);
+    const BoundLaunches launches(user_, user_.plan().steps(), kernel, point, buffers_);
+    Run run{.outputs = outputs_after(user_, launches, tools_.stream), .written = {}};
+    launches.restore(tools_.stream);
+    tools_.stream.synchronize();
+    for (std::vector<std::byte> before; const auto& [argument, after] : run.outputs) {
+      launches.read_output(argument, before);
+      if (before != after) {
+        run.written.insert(argument);
+      }
+    }
+    return run;
   }
 
   void note(const Variant& variant, const std::string& fate) {
@@ -142,14 +174,17 @@ class Agreement {
   const Problem& problem_;
   const WorkloadTools& tools_;
   ArgumentBuffers& buffers_;
-  std::vector<ExpectedOutputs> ran_;
+  std::vector<Run> ran_;
+  std::vector<ExpectedOutputs> agreed_;
+  std::set<std::size_t> written_;  ///< By those that agree.
   std::string fates_;
 };
 
 }  // namespace
 
-ExpectedOutputs expected_outputs(const UserKernel& user, const Problem& problem,
-                                 const WorkloadTools& tools, ArgumentBuffers& buffers) {
+std::vector<ExpectedOutputs> expected_outputs(const UserKernel& user, const Problem& problem,
+                                              const WorkloadTools& tools,
+                                              ArgumentBuffers& buffers) {
   ExpectedOutputs expected;
   bool is_complete = true;
   const std::vector<PlannedArgument>& arguments = user.plan().arguments();
@@ -163,13 +198,18 @@ ExpectedOutputs expected_outputs(const UserKernel& user, const Problem& problem,
     }
   }
   if (is_complete) {
-    return expected;
+    return {expected};
   }
-  ExpectedOutputs found = user.plan().reference().empty()
-                              ? Agreement(user, problem, tools, buffers).outputs()
-                              : outputs_of_reference(user, problem, tools, buffers);
-  expected.merge(found);  // Those from files stay.
-  return expected;
+  std::vector<ExpectedOutputs> all =
+      user.plan().reference().empty()
+          ? Agreement(user, problem, tools, buffers).outputs()
+          : std::vector{outputs_of_reference(user, problem, tools, buffers)};
+  for (ExpectedOutputs& found : all) {
+    for (const auto& [argument, bytes] : expected) {  // Those from files stay.
+      found[argument] = bytes;
+    }
+  }
+  return all;
 }
 
 }  // namespace swr

@@ -233,8 +233,9 @@ namespace {
 
 class UserTrial final : public Trial {
  public:
-  UserTrial(const UserKernel& user, BoundLaunches launches, const ExpectedOutputs& expected,
-            const Stream& stream, std::vector<std::byte>& found)
+  UserTrial(const UserKernel& user, BoundLaunches launches,
+            const std::vector<ExpectedOutputs>& expected, const Stream& stream,
+            std::vector<std::byte>& found)
       : user_(user),
         launches_(std::move(launches)),
         expected_(expected),
@@ -256,8 +257,22 @@ class UserTrial final : public Trial {
 
  private:
   Verdict judge() const {
+    Verdict verdict = against(expected_.front());
+    for (std::size_t i = 1; i < expected_.size() && !verdict.failure.empty(); ++i) {
+      if (Verdict other = against(expected_[i]); other.failure.empty()) {
+        verdict = std::move(other);
+      }
+    }
+    if (const std::size_t bytes = launches_.disturbed_bytes(); bytes > 0) {
+      verdict.failure += (verdict.failure.empty() ? "" : "; ") + std::string("wrote ") +
+                         std::to_string(bytes) + " bytes outside the arguments";
+    }
+    return verdict;
+  }
+
+  Verdict against(const ExpectedOutputs& outputs) const {
     Verdict verdict;
-    for (const auto& [argument, expected] : expected_) {
+    for (const auto& [argument, expected] : outputs) {
       launches_.read_output(argument, found_);
       const kernel_spec::PlannedArgument& planned = user_.plan().arguments()[argument];
       if (found_.size() != expected.size()) {
@@ -271,16 +286,12 @@ class UserTrial final : public Trial {
         verdict.failure += (verdict.failure.empty() ? "" : "; ") + compared.failure;
       }
     }
-    if (const std::size_t bytes = launches_.disturbed_bytes(); bytes > 0) {
-      verdict.failure += (verdict.failure.empty() ? "" : "; ") + std::string("wrote ") +
-                         std::to_string(bytes) + " bytes outside the arguments";
-    }
     return verdict;
   }
 
   const UserKernel& user_;
   BoundLaunches launches_;
-  const ExpectedOutputs& expected_;
+  const std::vector<ExpectedOutputs>& expected_;
   const Stream& stream_;
   std::vector<std::byte>& found_;
 };
@@ -323,7 +334,7 @@ class UserWorkload final : public Workload {
   Problem problem_;
   const WorkloadTools& tools_;
   ArgumentBuffers buffers_;
-  ExpectedOutputs expected_;
+  std::vector<ExpectedOutputs> expected_;
   std::vector<std::byte> found_;  ///< Of the trial that verifies.
 };
 

@@ -111,7 +111,7 @@ class Kernel:
     @property
     def sizes(self) -> list[str]:
         """Names of the problem's sizes, in their order."""
-        return list(self.spec["problem"])
+        return [name for name, usual in self.spec["problem"].items() if usual < 2**31]
 
     def write(self, folder: Union[str, "os.PathLike[str]"]) -> pathlib.Path:
         """Writes the spec and its sources to a folder; returns the spec's path, for swr-tune and for
@@ -182,7 +182,8 @@ class Kernel:
         scalars of their names; others are keywords. Raises Error."""
         from . import _torch
         packed, memory, index = self.packed(arguments)
-        given = {name: int(value) for name, value in zip(self._names(), arguments) if name in self.sizes}
+        given = {name: int(value) for name, value in zip(self._names(), arguments)
+                 if name in self.spec["problem"]}
         values, count = self._sizes({**given, **sizes})
         _torch.launch(library.swr_runtime_launch_kernel, index or 0, self._known(), values, count,
                       ctypes.cast(packed, ctypes.c_void_p), len(arguments), memory)
@@ -224,11 +225,14 @@ class Kernel:
         return options
 
     def _sizes(self, sizes: Mapping[str, int]) -> tuple[Any, int]:
-        unknown = set(sizes) - set(self.sizes)
+        for name, usual in self.spec["problem"].items():
+            if usual >= 2**31 and sizes.get(name, usual) != usual:
+                raise Error("invalid_argument", f"{name} is {usual} for all problems, not {sizes[name]}")
+        unknown = set(sizes) - set(self.spec["problem"])
         if unknown:
             raise Error("invalid_argument", f"{self.name} has no size {sorted(unknown)[0]!r}; its sizes are "
                         f"{', '.join(self.sizes) or 'none'}")
-        values = [int(sizes.get(name, usual)) for name, usual in self.spec["problem"].items()]
+        values = [int(sizes.get(name, self.spec["problem"][name])) for name in self.sizes]
         for name, value in zip(self.sizes, values):
             if not 1 <= value < 2**31:
                 raise Error("invalid_argument", f"{name} must be 1 to 2147483647, not {value}")

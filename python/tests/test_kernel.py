@@ -193,6 +193,13 @@ class OwnKernel(unittest.TestCase):
             blur_of().best(swr.profiled_device("h200"), n=0)
         self.assertIn("n must be 1 to 2147483647, not 0", str(caught.exception))
 
+    def test_a_size_beyond_31_bits_is_fixed(self):
+        blur = blur_of(problem={"rows": 2**32})
+        self.assertEqual(blur.sizes, ["n"])
+        with self.assertRaises(swr.Error) as caught:
+            blur.best(swr.profiled_device("h200"), rows=5)
+        self.assertIn("rows is 4294967296 for all problems, not 5", str(caught.exception))
+
     def test_a_launch_without_a_driver_says_so(self):
         blur, runtime = blur_of(), ctypes.c_void_p()
         library.swr_runtime_create(RuntimeOptions(None, None, None, None, 1, b"warm"), runtime)

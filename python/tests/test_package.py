@@ -5,6 +5,7 @@ import ctypes
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -177,6 +178,15 @@ class Package(unittest.TestCase):
         said = subprocess.run([_program.program(), "--version"], capture_output=True, text=True,
                               check=True).stdout
         self.assertEqual(said, f"swr-tune {swr.__version__}\n")
+
+    def test_a_copied_folder_has_a_version_too(self):
+        folder = self.database.parent / "swr"
+        folder.mkdir()
+        shutil.copy(pathlib.Path(swr.__file__).parent / "_version.py", folder)
+        script = "import runpy; print(runpy.run_path('swr/_version.py')['__version__'])"
+        said = subprocess.run([sys.executable, "-S", "-c", script], cwd=folder.parent, capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((said.stdout, said.returncode), ("0+unknown\n", 0), said.stderr)
 
     def test_nvrtc_is_the_one_that_is_named(self):
         with mock.patch.dict(os.environ, {"SWR_NVRTC": "/some/libnvrtc.so"}):

@@ -152,6 +152,15 @@ TEST_F(DamageTest, AnEditThatSomebodyVouchesForIsBelievedAndSealedAgain) {
   EXPECT_EQ(database.execAndGet("SELECT count(*) FROM result WHERE digest IS NULL").getInt(), 0);
 }
 
+TEST_F(DamageTest, AResultWhoseRunIsGoneIsNamed) {
+  create();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec("PRAGMA foreign_keys = OFF; DELETE FROM run");
+  const Error error = error_of([&] { Lookup{path_}; });
+  EXPECT_EQ(error.code(), ErrorCode::unreadable);
+  EXPECT_THAT(error.what(), HasSubstr("there is no row 1 in table run"));
+}
+
 TEST_F(DamageTest, AMissingTableIsReportedWhenItIsReached) {
   create();
   SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)

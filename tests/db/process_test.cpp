@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Several processes on one file, and processes that die.
 #include "tests/db/fixtures.h"
+#include <swr/lookup.h>
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
 
+#include <atomic>
 #include <csignal>
 #include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -74,6 +79,29 @@ TEST(Processes, CreateOneDatabaseAtTheSameTime) {
     }
     EXPECT_EQ(Store(path, Store::Mode::read_only).winners().size(), 4U);
   }
+}
+
+TEST(Processes, AreForkedWhileThreadsReadAndReadToo) {
+  const TempDirectory directory;
+  const auto path = directory / "tuned.db";
+  record_many(path, 64, 20);
+  std::atomic<bool> is_over = false;
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back([&] {
+      while (!is_over) {
+        Lookup{path};
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(status_of(in_child([&] {
+                alarm(20);
+                Lookup{path};
+              })),
+              0);
+  }
+  is_over = true;
 }
 
 TEST(Processes, WhatWasRecordedSurvivesAKill) {

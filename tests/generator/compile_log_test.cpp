@@ -87,17 +87,12 @@ TEST(CompileLog, IsEmptyWhenTheLogHoldsNoReport) {
   EXPECT_FALSE(parse_resources("Compiling entry function 'k", "k"));
 }
 
-TEST(CompileLog, FindsTheFirstErrorLine) {
-  EXPECT_EQ(
-      first_error_line("a.cu(1): warning: unused\na.cu(3): error: bad\na.cu(4): error: worse"),
-      "a.cu(3): error: bad");
-  EXPECT_EQ(first_error_line("something\nelse"), "something");
-  EXPECT_EQ(first_error_line(""), "");
-}
-
 TEST(CompileLog, SaysWhatToDoAndEachLineOnce) {
   EXPECT_EQ(failure_text("a.cu(1): warning: w\na.cu(3): error: bad\n  x;\n1 error\n"),
             "a.cu(3): error: bad\na.cu(1): warning: w\n  x;\n1 error\n");
+  EXPECT_EQ(failure_text("a.cu(1): error: x\r\na.cu(2): error: y"),
+            "a.cu(1): error: x\na.cu(2): error: y");
+  EXPECT_EQ(failure_text("something\nelse"), "something\nelse");
   EXPECT_EQ(failure_text("only an error"), "only an error");
   EXPECT_EQ(failure_text(""), "");
   const std::string host = failure_text("k.cu(9): error: identifier \"cudaFree\" is undefined\nx");
@@ -105,6 +100,8 @@ TEST(CompileLog, SaysWhatToDoAndEachLineOnce) {
             "k.cu(9): error: identifier \"cudaFree\" is undefined; code for the host belongs "
             "between #ifndef swr_tune and #endif: swr compiles kernels alone");
   EXPECT_EQ(host.substr(host.find('\n') + 1), "x");
+  EXPECT_NE(failure_text("k.cu(4): error: texture is not a template").find("cudaTextureObject_t"),
+            std::string::npos);
   EXPECT_NE(failure_text("cccl/thrust/system/x.h(1): error: A function").find("block_reduce.cuh"),
             std::string::npos);
 }

@@ -377,7 +377,10 @@ TEST_F(Spec, TemplateArgumentsAreMacrosWhereTheSourceReadsThem) {
 TEST_F(Spec, OptionsOfOtherToolsAreReadOrNoted) {
   Json json = small();
   json["options"] = {"-O3",
-                     "-std=c++17",
+                     "--std=gnu++20",
+                     "-prec-div=false",
+                     "--std c++11",
+                     "-Wno-deprecated-gpu-targets",
                      "-I.",
                      "-I",
                      "inc",
@@ -387,15 +390,17 @@ TEST_F(Spec, OptionsOfOtherToolsAreReadOrNoted) {
                      "--maxrregcount=block_size_x",
                      "-DX=block_size_x"};
   const KernelSpec spec = read(json.dump());
-  EXPECT_THAT(spec.options,
-              ElementsAre("-std=c++17", "--maxrregcount=block_size_x", "-DX=block_size_x"));
+  EXPECT_THAT(spec.options, ElementsAre("--std=c++20", "-prec-div=false",
+                                        "--maxrregcount=block_size_x", "-DX=block_size_x"));
   EXPECT_THAT(spec.include_folders, ElementsAre("inc"));
-  EXPECT_THAT(spec.notes, ElementsAre("options without effect here: -O3, -arch=sm_90, -Xptxas=-v"));
+  EXPECT_THAT(spec.notes, ElementsAre("options without effect here: -O3, --std=c++11, "
+                                      "-Wno-deprecated-gpu-targets, -arch=sm_90, -Xptxas=-v"));
   const KernelPlan plan = planned(json);
   Point point;
   plan.fill(point, std::vector{10}, std::vector{1});
-  EXPECT_THAT(plan.program(point, std::vector{1}).options,
-              ElementsAre("-std=c++17", "--maxrregcount=64", "-DX=block_size_x"));
+  EXPECT_THAT(
+      plan.program(point, std::vector{1}).options,
+      ElementsAre("--std=c++20", "-prec-div=false", "--maxrregcount=64", "-DX=block_size_x"));
   json["parameters"]["block_size_x"] = {"32", "many"};
   EXPECT_THAT(refusal(json), HasSubstr("'--maxrregcount=many' is not allowed"));
 }
@@ -514,6 +519,29 @@ TEST_F(Spec, RefusesSpecsWithoutWhatIsNeeded) {
   json = small();
   json["entry"] = "f\"; int x = 1; //";
   EXPECT_THAT(refusal(json), HasSubstr("does not name a kernel"));
+}
+
+TEST_F(Spec, SizesBeyond31BitsAreTheSameForAllProblems) {
+  directory_.write("spec/f.cu", "__global__ void f(float* y, size_t n) { y[0] = n; }\n");
+  Json json = small();
+  json["problem"] = {{"n", 1LL << 32}};
+  json["arguments"][1]["type"] = "size_t";
+  const KernelPlan plan = planned(json);
+  EXPECT_TRUE(plan.spec().sizes.empty());
+  EXPECT_THAT(plan.spec().notes.front(), HasSubstr("size n is 4294967296 for all problems"));
+  Point point;
+  plan.fill(point, std::vector<int>{}, plan.usual_choice());
+  EXPECT_EQ(plan.launch(plan.steps().front(), point).grid[0], 1U << 27);
+  EXPECT_EQ(plan.elements(plan.arguments()[0], point), 1LL << 32);
+  EXPECT_EQ(scalar_bytes(plan.arguments()[1], point)[4], std::byte{1});
+  json["arguments"][1]["type"] = "int";
+  directory_.write("spec/f.cu", kSource);
+  const KernelPlan narrow = planned(json);
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { scalar_bytes(narrow.arguments()[1], point); }),
+      HasSubstr("its value 4294967296 does not fit int"));
+  json["problem"] = {{"n", 0}};
+  EXPECT_THAT(refusal(json), HasSubstr("size n must be a whole number above 0"));
 }
 
 TEST_F(Spec, RefusesSizesThatNoMemoryHolds) {

@@ -360,6 +360,9 @@ OptionList CommandLine::add(ParsedCommand command) {
   const auto [first, second] = name_and_type(command.text.name);
   CLI::App& parent = second.empty() ? *app_ : *app_->get_subcommand(first);
   CLI::App& app = *parent.add_subcommand(second.empty() ? first : second, command.text.meaning);
+  if (!command.text.alias.empty()) {
+    app.alias(command.text.alias);
+  }
   app.footer(command.text.footer);
   // Without a group of its own it would have its family's.
   app.group(command.text.group.empty() && !command.text.is_hidden ? "Subcommands"

@@ -101,7 +101,8 @@ class OptionList {
 
 /// What the help says of a command.
 struct CommandText {
-  std::string name;  ///< "tune", or "db record".
+  std::string name;        ///< "tune", or "db record".
+  std::string alias = {};  ///< A former name of its last word.
   std::string meaning;
   std::string footer = {};
   std::string group = {};  ///< Heading in the list of commands.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The commands that write the database's results in other forms, or read such.
-#include "core/bounded_json.h"
 #include "core/recorded_space.h"
 #include "db/merge.h"
+#include "report/kernel_tuner_cache.h"
 #include "report/other_formats.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/foreign_results.h"
 #include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include "tuner/search/stored_spaces.h"
@@ -29,6 +30,11 @@ struct WriteArguments {
 
 struct ReadArguments {
   std::vector<std::filesystem::path> from;
+};
+
+struct ImportArguments {
+  std::vector<std::filesystem::path> from;
+  CacheSubject subject;
 };
 
 void make_directory(const std::filesystem::path& directory) {
@@ -95,15 +101,6 @@ void add_others(std::vector<RecordedSpace>& spaces, std::vector<RecordedSpace> o
   }
 }
 
-RecordedSpace read_t4_file(const std::filesystem::path& path) {
-  const Json document = read_json_file(path);
-  try {
-    return read_t4(document);
-  } catch (const Error& error) {
-    throw Error(error.code(), path.string() + ": " + error.what());
-  }
-}
-
 /// A run of its own, which no other run continues.
 FinishedRun finished_run(const Session& session, RecordedSpace space) {
   return {.info = {.command = session.command_line,
@@ -162,10 +159,11 @@ int run_merge(const Session& session, const ReadArguments& asked) {
   return kExitSuccess;
 }
 
-int run_import_t4(const Session& session, const ReadArguments& asked) {
+int run_import(const Session& session, const ImportArguments& asked) {
   std::vector<FinishedRun> runs;
   for (const std::filesystem::path& path : asked.from) {
-    runs.push_back(finished_run(session, read_t4_file(path)));
+    runs.push_back(finished_run(
+        session, space_of_others(session, asked.subject, path, read_results_document(path))));
   }
   std::error_code ignored_until_open;
   std::filesystem::create_directories(database_path(session).parent_path(), ignored_until_open);
@@ -212,14 +210,20 @@ void add_db(CommandLine& line) {
   add_writer(line, "export-t4",
              "Write every measured space in the T4 auto-tuning results format 1.0", directory,
              "results", run_export_t4);
-  auto [import, imported] = line.add<ReadArguments>(
-      {.name = "db import-t4",
-       .meaning = "Store results of files in the T4 format 1.0, such as export-t4 writes",
-       .footer = "Example: swr-tune db import-t4 --from results/*.t4.json --db tuned.db"},
-      run_import_t4);
-  import.add("--from FILE...", imported.from, "Files; each says under \"swr\" what it is of",
+  auto [import, imported] = line.add<ImportArguments>(
+      {.name = "db import",
+       .alias = "import-t4",
+       .meaning = "Store results of files in the T4 format 1.0 and of caches of Kernel Tuner",
+       .footer =
+           "Examples:\n"
+           "  swr-tune db import --from results/*.t4.json --db tuned.db\n"
+           "  swr-tune db import --from cache.json --spec blur.json --gpu a100 --db tuned.db"},
+      run_import);
+  import.add("--from FILE...", imported.from,
+             "Files of T4, such as export-t4 writes, each of which says under \"swr\" what it is "
+             "of, and caches of the kernel of --spec on --gpu",
              {.group = "Files", .is_required = true, .role = FileRole::input});
-  add_spec_option(import);
+  add_cache_subject_options(import, imported.subject);
   add_database_option(import);
   auto [merge, merged] = line.add<ReadArguments>(
       {.name = "db merge",

@@ -3,7 +3,9 @@
 #include "core/json.h"
 #include "core/number_text.h"
 #include "core/text_table.h"
+#include "report/kernel_tuner_cache.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/foreign_results.h"
 #include "tuner/cli/options.h"
 #include "tuner/search/judge.h"
 #include "tuner/search/stored_spaces.h"
@@ -17,24 +19,40 @@ namespace {
 
 const std::vector<std::string> kBudgetNames{"k=8", "k=16", "k=32", "tenth"};
 
-std::vector<StrategyKind> strategies_wanted(const std::string& text) {
+struct JudgeArguments {
+  std::vector<std::string> replay;
+  std::string strategies;
+  CacheSubject subject;
+};
+
+/// Nothing predicts times of users' kernels.
+std::vector<StrategyKind> strategies_wanted(const Session& session, const JudgeArguments& asked) {
+  const char* const usual =
+      session.common.specs.empty() ? "exhaustive,random,model" : "exhaustive,random,learned";
   std::vector<StrategyKind> strategies;
-  for (const std::string& name : split(text, ',')) {
+  for (const std::string& name : split(asked.strategies.empty() ? usual : asked.strategies, ',')) {
     strategies.push_back(parse_strategy(name));
   }
   return strategies;
 }
 
-struct JudgeArguments {
-  std::vector<std::string> replay;
-  std::string strategies = "exhaustive,random,model";
-};
+/// Of a database, a recording, or a cache of Kernel Tuner.
+std::vector<RecordedSpace> spaces_of(const Session& session, const JudgeArguments& asked,
+                                     const std::filesystem::path& file) {
+  if (file.extension() == ".json") {
+    const Json document = read_results_document(file);
+    if (is_kernel_tuner_cache(document)) {
+      return {space_of_others(session, asked.subject, file, document)};
+    }
+  }
+  return load_spaces(file);
+}
 
-std::vector<SpaceJudgement> judge_all(const JudgeArguments& asked) {
-  const auto strategies = strategies_wanted(asked.strategies);
+std::vector<SpaceJudgement> judge_all(const Session& session, const JudgeArguments& asked) {
+  const auto strategies = strategies_wanted(session, asked);
   std::vector<SpaceJudgement> judgements;
   for (const std::string& file : asked.replay) {
-    for (const RecordedSpace& space : load_spaces(file)) {
+    for (const RecordedSpace& space : spaces_of(session, asked, file)) {
       judgements.push_back(judge_space(space, strategies));
     }
   }
@@ -166,8 +184,8 @@ Json document_of(const std::vector<SpaceJudgement>& judgements,
 }
 
 int run_judge(const Session& session, const JudgeArguments& asked) {
-  const auto judgements = judge_all(asked);
-  const auto strategies = strategies_wanted(asked.strategies);
+  const auto judgements = judge_all(session, asked);
+  const auto strategies = strategies_wanted(session, asked);
   if (session.common.json) {
     session.out << json_document(document_of(judgements, strategies));
   } else {
@@ -188,13 +206,18 @@ void add_judge(CommandLine& line) {
                  "8, 16 and 32 variants and a tenth of the space.\n\n"
                  "Examples:\n"
                  "  swr-tune judge --replay tuned.db\n"
-                 "  swr-tune judge --replay tuned.spaces --strategy model",
+                 "  swr-tune judge --replay tuned.spaces --strategy model\n"
+                 "  swr-tune judge --replay cache.json --spec blur.json --gpu a100",
        .group = "Experiments"},
       run_judge);
-  options.add("--replay FILE...", asked.replay,
-              "Databases and files written by swr-tune db record (.spaces)",
-              {.group = "Files", .is_required = true, .role = FileRole::input});
-  options.add("--strategy LIST", asked.strategies, "Strategies to compare", {.shows_usual = true});
+  options.add(
+      "--replay FILE...", asked.replay,
+      "Databases, files written by swr-tune db record (.spaces), and caches of Kernel Tuner "
+      "(.json) of the kernel of --spec on --gpu",
+      {.group = "Files", .is_required = true, .role = FileRole::input});
+  options.add("--strategy LIST", asked.strategies, "Strategies to compare",
+              {.usual = "exhaustive,random, and model; with --spec learned"});
+  add_cache_subject_options(options, asked.subject);
   add_json_option(options);
 }
 

@@ -390,29 +390,24 @@ SearchSpace require_tunable(const Problem& problem, const GpuChoice& gpu,
   return space;
 }
 
-/// Programs ask for what they like: a question that cannot be tuned must not keep others from it.
-/// Throws: Error of the last where none can.
+/// Programs ask for what they like: a question that cannot be tuned must not keep others from it,
+/// and it is no fault of the run that finds it.
 std::vector<Problem> tunable(const TuneSession& session, std::vector<Problem> missed) {
   if (missed.empty()) {
     return missed;
   }
   const GpuChoice gpu = first_gpu(session);
-  std::optional<Error> reason;
   std::erase_if(missed, [&](const Problem& problem) {
     try {
       require_tunable(problem, gpu, space_options(session.options.space));
       return false;
     } catch (const Error& error) {
-      reason = error;
       session.err << "swr-tune: note: " + to_string(problem) + " is left out: " + error.what() +
                          "\n"
                   << std::flush;
       return true;
     }
   });
-  if (missed.empty()) {
-    throw Error(*reason);
-  }
   return missed;
 }
 
@@ -662,7 +657,7 @@ int run_tune(const TuneSession& asked) {
   const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
   const std::vector<Problem> all = problems_of(asked);
   if (all.empty()) {
-    asked.err << "swr-tune: note: no question was missed\n" << std::flush;
+    asked.err << "swr-tune: note: no question was missed that can be tuned\n" << std::flush;
     return kExitSuccess;
   }
   const auto places = places_of(asked, worker, identities_of(all));

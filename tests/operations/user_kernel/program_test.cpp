@@ -177,5 +177,58 @@ TEST(KernelCommand, ReportsWhatDoesNotCompile) {
   EXPECT_THAT(result.out, HasSubstr("this variant does not compile"));
 }
 
+/// As Kernel Tuner leaves one that was killed: without its end, and with half a row.
+std::string unclosed_cache(const std::string& parameter) {
+  std::string text = R"({"device_name": "NVIDIA H200", "kernel_name": "vector_add",
+"problem_size": 1000, "tune_params_keys": [")" +
+                     parameter + R"("], "tune_params": {}, "objective": "time", "cache": {)";
+  for (int block = 128; block <= 896; block += 64) {
+    const std::string value = std::to_string(block);
+    text += "\n\"" + value + "\": {\"" + parameter + "\": " + value + ", ";
+    text += block == 192   ? R"("time": "CompilationFailedConfig")"
+            : block == 256 ? R"("time": 0.5, "__error__": "RuntimeFailedConfig")"
+                           : R"("time": 0.2, "times": [0.1, 0.2, 0.3], "nvml_energy": 0.004)";
+    text += "},";
+  }
+  return text + "\n\"960\": {\"" + parameter + "\": 96";
+}
+
+TEST(KernelTunerCache, IsJudgedAndStored) {
+  const TempDirectory directory;
+  const std::string cache = (directory / "cache.json").string();
+  std::ofstream(cache) << unclosed_cache("block_size_x");
+  const std::vector<std::string> of_what{
+      "--spec", (kExamples / "vector_add.json").string(), "--arg", "n=1000", "--gpu", "h200"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), of_what.begin(), of_what.end());
+    return run(directory, arguments);
+  };
+  const auto judged = with({"judge", "--replay", cache, "--json"});
+  ASSERT_EQ(judged.exit_code, 0) << judged.err;
+  EXPECT_EQ(Json::parse(judged.out)["spaces"][0]["variants"], 13);
+  const auto stored = with({"db", "import", "--from", cache});
+  ASSERT_EQ(stored.exit_code, 0) << stored.err;
+  EXPECT_THAT(stored.out, HasSubstr("stored 13 variants of vector_add n=1000 on NVIDIA H200"));
+  const auto found = with({"query", "--json"});
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("200.0"));
+}
+
+TEST(KernelTunerCache, OfAnotherKernelIsRefused) {
+  const TempDirectory directory;
+  const std::string cache = (directory / "cache.json").string();
+  const std::vector<std::string> import{"db", "import", "--from", cache, "--gpu", "h200", "--spec"};
+  const auto error_with = [&](const std::string& parameter, const std::string& spec) {
+    std::ofstream(cache, std::ios::trunc) << unclosed_cache(parameter);
+    std::vector<std::string> arguments = import;
+    arguments.push_back((kExamples / spec).string());
+    return run(directory, arguments).err;
+  };
+  EXPECT_THAT(error_with("tile", "vector_add.json"), HasSubstr("has no parameter \"tile\""));
+  EXPECT_THAT(error_with("block_size_x", "spmv.json"), HasSubstr("cache.json"));
+  EXPECT_THAT(run(directory, {"db", "import", "--from", cache}).err,
+              HasSubstr("it is a cache of Kernel Tuner"));
+}
+
 }  // namespace
 }  // namespace swr

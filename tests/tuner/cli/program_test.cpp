@@ -261,7 +261,7 @@ TEST_F(SwrTune, TunesWhatProgramsMissedAndForgetsIt) {
   Arguments tune{"tune", "--missed", "--db", path("tuned.db"), "--quiet"};
   tune.insert(tune.end(), kSmallTune.begin(), kSmallTune.begin() + 2);  // --gpu
   tune.insert(tune.end(), kSmallTune.begin() + 4, kSmallTune.end());    // The axes.
-  EXPECT_THAT(run(tune).err, HasSubstr("no question was missed"));
+  EXPECT_THAT(run(tune).err, HasSubstr("no question was missed that can be tuned"));
   for (const char* const length : {"256", "320", "320"}) {
     note(length);
   }
@@ -291,7 +291,7 @@ TEST_F(SwrTune, AMissedQuestionThatCannotBeTunedKeepsNoOtherFromIt) {
   tune.insert(tune.end(), kSmallTune.begin(), kSmallTune.begin() + 2);  // --gpu
   tune.insert(tune.end(), kSmallTune.begin() + 4, kSmallTune.end());    // The axes.
   note("16777216");
-  EXPECT_EQ(run(tune).exit_code, 2);
+  EXPECT_EQ(run(tune).exit_code, 0);
   note("384");
   const ProgramResult tuned = run(tune, {"--json"});
   ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
@@ -734,7 +734,7 @@ TEST_F(SwrTune, ImportsT4AndGivesItBackAsT4AndCsv) {
   std::ofstream(path("in.json")) << Json{
       {"schema_version", "1.0.0"}, {"results", Json::array({result})}, {"swr", about}};
   const Arguments database{"--db", path("tuned.db")};
-  ASSERT_EQ(run({"db", "import-t4", "--from", path("in.json")}, database).exit_code, 0);
+  ASSERT_EQ(run({"db", "import", "--from", path("in.json")}, database).exit_code, 0);
   ASSERT_EQ(run({"db", "export-t4", "--out", path("t4")}, database).exit_code, 0);
   ASSERT_EQ(run({"db", "export-csv", "--out", path("csv")}, database).exit_code, 0);
   const std::string name = "attention_b1_h1_s512_d64_fp16_fictional-one";
@@ -823,7 +823,7 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }
-  for (const std::string command : {"record", "export-t4", "import-t4", "export-csv", "merge"}) {
+  for (const std::string command : {"record", "export-t4", "import", "export-csv", "merge"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune db " + command));
     help += run({"db", command, "--help"}).out;
   }
