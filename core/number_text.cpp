@@ -93,6 +93,10 @@ std::string percent_text(double share) {
   return std::to_string(std::lround(share * kPercent)) + " %";
 }
 
+std::string percent_text(double share, int digits) {
+  return significant_text(100.0 * share, digits) + " %";
+}
+
 std::string change_text(double before, double after) {
   if (before == 0.0) {
     return "-";

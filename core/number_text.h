@@ -36,6 +36,8 @@ std::string bytes_text(long long bytes);
 
 /// A share in whole percent, e.g. 0.25 as "25 %".
 std::string percent_text(double share);
+/// The same with so many significant digits, e.g. 0.2534 and 3 as "25.3 %".
+std::string percent_text(double share, int digits);
 
 /// A change from `before` to `after` in percent with its sign, e.g. "-42.0 %".
 std::string change_text(double before, double after);

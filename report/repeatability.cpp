@@ -11,8 +11,6 @@
 namespace swr {
 namespace {
 
-std::string percent(double share) { return significant_text(100.0 * share, 3) + " %"; }
-
 /// How much slower the run found a variant than its own choice. Shared rounds say it best.
 double regret(const TuneReport& run, const Variant& variant) {
   for (const Finalist& finalist : run.finalists) {
@@ -98,16 +96,17 @@ void print_agreements(std::ostream& out, std::span<const Agreement> agreements,
       out << "same choice " << agreement.choices.size() << " times\n";
       continue;
     }
-    out << "regret up to " << percent(agreement.worst_regret)
+    out << "regret up to " << percent_text(agreement.worst_regret, 3)
         << (agreement.met ? " in shared rounds\n" : " by the runs' own times\n");
     for (const Variant& choice : agreement.choices) {
       out << "  chose " << describe(choice) << "\n";
     }
   }
-  out << "identical choices: " << percent(identical_share(agreements)) << " of "
-      << agreements.size() << " problems (" << percent(tied_share(agreements, tie_threshold))
-      << " identical or apart by less than " << percent(tie_threshold) << "); worst regret "
-      << percent(worst_regret(agreements)) << "\n";
+  out << "identical choices: " << percent_text(identical_share(agreements), 3) << " of "
+      << agreements.size() << " problems ("
+      << percent_text(tied_share(agreements, tie_threshold), 3)
+      << " identical or apart by less than " << percent_text(tie_threshold, 3) << "); worst regret "
+      << percent_text(worst_regret(agreements), 3) << "\n";
 }
 
 Json agreements_record(std::span<const Agreement> agreements, double tie_threshold) {

@@ -158,12 +158,11 @@ void print_predicted_ties(std::ostream& out, const TuneReport& report) {
       << tied - 1 << (tied == 2 ? " other lies" : " others lie")
       << " within that of the best (=)\n";
   if (report.robust) {
-    const auto percent = [](double share) { return significant_text(100 * share, 2) + " %"; };
     out << report.robust->tied << " lie within " << percent_text(kModelTie)
         << ", ties for the model: the first is slower than the best of them by at most "
-        << percent(report.robust->slowdown) << " on a chip that is " << percent_text(kChipDoubt)
-        << " slower in one thing, the fastest by " << percent(report.robust->fastest_slowdown)
-        << "\n";
+        << percent_text(report.robust->slowdown, 2) << " on a chip that is "
+        << percent_text(kChipDoubt) << " slower in one thing, the fastest by "
+        << percent_text(report.robust->fastest_slowdown, 2) << "\n";
   }
 }
 
@@ -429,15 +428,14 @@ void print_report(std::ostream& out, const TuneReport& report, const ReportStyle
 
 namespace {
 
-std::string percent(double share) { return significant_text(100.0 * share, 2) + " %"; }
-
 std::string loss_text(const std::optional<double>& loss) {
-  return loss ? percent(*loss) : "not measured";
+  return loss ? percent_text(*loss, 2) : "not measured";
 }
 
 std::string held_out_text(const RangePart& part) {
-  return part.held_out ? percent(*part.held_out_loss) + " at " + std::to_string(*part.held_out)
-                       : "none";
+  return part.held_out
+             ? percent_text(*part.held_out_loss, 2) + " at " + std::to_string(*part.held_out)
+             : "none";
 }
 
 }  // namespace

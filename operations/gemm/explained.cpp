@@ -44,11 +44,10 @@ void add_pitch(Rows& rows, const std::string& name, long long row_bytes, double 
       static_cast<double>(kLine) / static_cast<double>(std::gcd(row_bytes, kLine));
   const bool splits_sectors = row_bytes % kSectorBytes != 0;
   if (starts > 1) {
-    rows.push_back(
-        {"rows of " + name, grouped_text(row_bytes) + " bytes",
-         percent_text(1.0 - 1.0 / starts) + " of a tile's lines lie in two of L2's" +
-             (splits_sectors ? ", with an eighth more sectors" : "") + "; loads cost " +
-             significant_text(cost, 2) + " times as much"});
+    rows.push_back({"rows of " + name, grouped_text(row_bytes) + " bytes",
+                    percent_text(1.0 - 1.0 / starts) + " of a tile's lines lie in two of L2's" +
+                        (splits_sectors ? ", with an eighth more sectors" : "") + "; loads cost " +
+                        significant_text(cost, 2) + " times as much"});
   }
 }
 

@@ -59,11 +59,6 @@ std::vector<SpaceJudgement> judge_all(const Session& session, const JudgeArgumen
   return judgements;
 }
 
-std::string percent(double share) {
-  constexpr double kPercent = 100.0;
-  return significant_text(share * kPercent, 3) + " %";
-}
-
 TextTable regret_table(const std::string& first_title) {
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns{
@@ -112,9 +107,9 @@ void add_summary_rows(TextTable& table, const std::vector<SpaceJudgement>& judge
   std::vector<std::string> close{"within 2 %", std::string(to_string(strategy))};
   for (std::size_t budget = 0; budget < kBudgetNames.size(); ++budget) {
     const Summary summary = summarize(judgements, strategy, budget);
-    mean.push_back(percent(summary.mean));
-    worst.push_back(percent(summary.worst));
-    close.push_back(percent(summary.within_2_percent));
+    mean.push_back(percent_text(summary.mean, 3));
+    worst.push_back(percent_text(summary.worst, 3));
+    close.push_back(percent_text(summary.within_2_percent, 3));
   }
   table.add_row(mean);
   table.add_row(worst);
@@ -133,7 +128,7 @@ void print_judgements(std::ostream& out, const std::vector<SpaceJudgement>& judg
                                          std::to_string(space.variants) + " variants",
                                      std::string(to_string(strategy))};
       for (const double regret : regrets(space, strategy)) {
-        cells.push_back(percent(regret));
+        cells.push_back(percent_text(regret, 3));
       }
       table.add_row(cells);
     }

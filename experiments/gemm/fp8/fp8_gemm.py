@@ -214,6 +214,16 @@ def time_all(seconds, csv, only=""):
                   f"{min(known):.3f} of {len(known)}", flush=True)
 
 
+def medians_in_turns(contestants, rounds):
+    """Of samples of (name, sample) pairs that follow each other in an order drawn anew each round."""
+    samples = {name: [] for name, _ in contestants}
+    for _ in range(rounds):
+        random.shuffle(contestants)
+        for name, sample in contestants:
+            samples[name].append(sample())
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
 def one_shape(shape, mode, scaling, promote, out):
     m, n, k = shape
     copies = 1 if m == n == k else max(1, min(4, (192 << 20) // (n * k)))
@@ -251,12 +261,7 @@ def one_shape(shape, mode, scaling, promote, out):
     contestants = ([("cublaslt", peer)] if peer else []) + [(name, sample) for _, name, sample in finalists]
     if mode == "block" and peers.deep_gemm and shape in peers.DENSE:
         contestants.append(("deep_gemm", sampler([peers.deep_gemm_product(problem, c, b) for b in problem.bs])))
-    samples = {name: [] for name, _ in contestants}
-    for _ in range(9):
-        random.shuffle(contestants)
-        for name, sample in contestants:
-            samples[name].append(sample())
-    medians = {name: statistics.median(values) for name, values in samples.items()}
+    medians = medians_in_turns(contestants, 9)
     for name, us in medians.items():
         out.write(f"{m},{n},{k},{mode},{name},{us:.3f}\n")
     out.flush()
@@ -483,12 +488,7 @@ def grouped(csv):
                 contestants.append((peer_name, sampler([peer])))
             except RuntimeError as error:
                 print(f"{case}: no {peer_name}: {str(error)[:200]}")
-        samples = {name: [] for name, _ in contestants}
-        for _ in range(11):
-            random.shuffle(contestants)
-            for name, sample in contestants:
-                samples[name].append(sample())
-        medians = {name: statistics.median(values) for name, values in samples.items()}
+        medians = medians_in_turns(contestants, 11)
         for name, us in medians.items():
             out.write(f"{case.kind},{case.form},{case.groups},{case.rows},{case.n},{case.k},{case.spread},{name},{us:.3f}\n")
         theirs = medians.pop(peer_name, None)
