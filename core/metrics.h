@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The numbers reported for a variant, declared once for tables, JSON and CSV.
+// The numbers reported for a variant, declared once for tables, JSON, CSV and objectives.
 #pragma once
 
 #include <swr/problem.h>
 #include <swr/result.h>
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,10 @@ struct Metric {
 
 /// Every metric, in the order of the table's columns.
 std::span<const Metric> metrics();
+
+/// Objectives may name these too: shorter names of some, and what is computed from several.
+inline constexpr std::array<std::string_view, 4> kFurtherMetricNames{"registers", "l2_misses",
+                                                                     "dram_bytes", "occupancy"};
 
 /// Floating-point operations per second in units of 1e12; 0 when the time is unknown.
 double tflop_per_s(const Problem& problem, const VariantResult& result);
