@@ -6,7 +6,7 @@
 #include "kernel_spec/source/signatures.h"
 #include "kernel_spec/spec/compiler_options.h"
 #include "kernel_spec/spec/readers.h"
-#include "kernel_spec/spec/source_closure.h"
+#include "kernel_spec/spec/spec_folder.h"
 #include <swr/error.h>
 
 #include <sstream>
