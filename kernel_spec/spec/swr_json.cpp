@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/bounded_json.h"
 #include "core/files.h"
-#include "kernel_spec/spec/compiler_options.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/stored_spec.h"
 #include <swr/error.h>
 
 #include <array>

@@ -4,7 +4,6 @@
 
 #include "core/operation.h"
 #include "generator/compile_log.h"
-#include "generator/confined.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 #include <swr/generator.h>
