@@ -239,7 +239,7 @@ TEST(HeaderNames, AreFoundHoweverADirectiveIsWritten) {
               ElementsAre("q a.h", "a b/c.h"));
   EXPECT_THAT(names_in("#inc\\\nlude \\\r\n\"a.h\"\n\"b.h\"\n"), ElementsAre("q a.h"));
   EXPECT_THAT(names_in("%:define A <a.h>"), ElementsAre("a a.h"));
-  EXPECT_THAT(names_in("#if 1 < 2 && __has_include(<a.h>)"), testing::Contains("a a.h"));
+  EXPECT_THAT(names_in("#if 1 < 2 && __has_include(<a.h>)"), ::testing::Contains("a a.h"));
   EXPECT_THAT(names_in("#include \"a.h\n#include <>\n#include \"\"\n#"), IsEmpty());
 }
 

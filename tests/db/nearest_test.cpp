@@ -213,15 +213,6 @@ LookupRecords records_without(const std::vector<RecordedSpace>& spaces, const Re
   return records;
 }
 
-/// (Recorded time) / (fastest of the space) - 1; empty when the variant was not recorded.
-std::optional<double> regret(const RecordedSpace& space, const Variant& variant) {
-  const auto found = std::ranges::find_if(space.results, [&](const VariantResult& result) {
-    return result.variant == variant && result.state == ResultState::ok;
-  });
-  return found == space.results.end() ? std::nullopt
-                                      : std::optional(found->time_us() / space.best_us() - 1.0);
-}
-
 /// The default as it was recorded: with long Q tiles last under the mask, too.
 Variant recorded_default(const RecordedSpace& space) {
   auto variant = default_variant(space.problem, space.device).as<AttentionVariant>();
@@ -229,7 +220,7 @@ Variant recorded_default(const RecordedSpace& space) {
   return variant;
 }
 
-struct Judged {
+struct LeftOut {
   std::string problem;
   std::string from;
   double distance = 0.0;
@@ -241,10 +232,10 @@ struct Judged {
 /// Left-out spaces for which a neighbour of the same kind answers with a recorded variant. Only
 /// spaces of at least `fewest_variants` take part: the best of a handful of variants, as recorded
 /// to reproduce a paper, says little about the best of all.
-std::vector<Judged> judge_all(std::size_t fewest_variants) {
+std::vector<LeftOut> judge_all(std::size_t fewest_variants) {
   std::vector<RecordedSpace> spaces = read_recorded_spaces(SWR_RECORDINGS);
   std::erase_if(spaces, [&](const auto& space) { return space.results.size() < fewest_variants; });
-  std::vector<Judged> judged;
+  std::vector<LeftOut> judged;
   for (const RecordedSpace& space : spaces) {
     const auto found =
         LookupTable(records_without(spaces, space)).stored(space.problem, space.device);
@@ -269,11 +260,11 @@ struct Medians {
   double default_one = 0.0;
 };
 
-Medians print_table(const std::vector<Judged>& judged) {
+Medians print_table(const std::vector<LeftOut>& judged) {
   std::vector<double> regrets;
   std::vector<double> defaults;
   std::cout << "| left out | answered by | distance | regret | of the default | time expected |\n";
-  for (const Judged& one : judged) {
+  for (const LeftOut& one : judged) {
     regrets.push_back(one.nearest);
     std::cout << std::fixed << std::setprecision(1) << "| " << one.problem << " | " << one.from
               << " | " << one.distance << " | " << 100 * one.nearest << " % | ";

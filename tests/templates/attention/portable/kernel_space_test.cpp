@@ -146,10 +146,6 @@ std::optional<CompiledKernel> compile(const AttentionProblem& problem,
   }
 }
 
-std::string arch_name(const testing::TestParamInfo<int>& info) {
-  return "sm_" + std::to_string(info.param);
-}
-
 class PortableKernel : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Archs, PortableKernel, testing::ValuesIn(kArchs), arch_name);
 
