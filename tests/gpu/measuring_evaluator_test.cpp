@@ -5,6 +5,7 @@
 
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/replaced_kernel.h"
+#include "tests/support/expect_error.h"
 #include "tuner/statistics/statistics.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -130,13 +131,9 @@ TEST_F(MeasuringEvaluatorTest, RepeatsItselfOnTheSameVariant) {
 TEST_F(MeasuringEvaluatorTest, RefusesADeviceThatDoesNotExist) {
   MeasureOptions options;
   options.device_ordinal = 1000;
-  try {
-    const MeasuringEvaluator evaluator(bench().generator, options);
-    FAIL() << "device 1000 exists";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("GPU 1000"));
-  }
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] { const MeasuringEvaluator evaluator(bench().generator, options); }),
+              HasSubstr("GPU 1000"));
 }
 
 TEST_F(MeasuringEvaluatorTest, ReportsACubinForAnotherChipAsALaunchFailure) {

@@ -2,6 +2,7 @@
 // Tables of other programs: T4 and the profiler of CUTLASS.
 #include "report/other_formats.h"
 #include "tests/support/attention.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -212,13 +213,7 @@ TEST(T4, RefusesWhatItCannotUseAndSaysWhy) {
   const auto refusal = [](auto&& change) {
     Json document = t4_document(some_space());
     change(document);
-    try {
-      read_t4(document);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unreadable);
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    return message_of(ErrorCode::unreadable, [&] { read_t4(document); });
   };
   EXPECT_THAT(refusal([](Json& json) { json.erase("swr"); }), HasSubstr("swr"));
   EXPECT_THAT(refusal([](Json& json) { json["schema_version"] = "2.0.0"; }), HasSubstr("1.x"));
@@ -228,7 +223,7 @@ TEST(T4, RefusesWhatItCannotUseAndSaysWhy) {
               HasSubstr("above 0"));
   EXPECT_THAT(refusal([](Json& json) { json["results"][0]["configuration"].erase("stages"); }),
               HasSubstr("stages"));
-  EXPECT_THAT(refusal([](Json& json) { json["results"] = 7; }), Not(HasSubstr("accepted")));
+  EXPECT_NE(refusal([](Json& json) { json["results"] = 7; }), "");
 }
 
 /// A number that no counter can have is refused: converting it has no defined result.

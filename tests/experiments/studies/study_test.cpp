@@ -7,6 +7,7 @@
 #include "experiments/studies/tile_choices.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
 #include "tests/support/temp_directory.h"
@@ -431,13 +432,7 @@ class PeerTimesFile : public ::testing::Test {
     return path;
   }
   std::string error_of(const std::string& text) const {
-    try {
-      read_peer_times(written(text));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unreadable);
-      return error.what();
-    }
-    return "no error";
+    return message_of(ErrorCode::unreadable, [&] { read_peer_times(written(text)); });
   }
 
   TempDirectory directory_;

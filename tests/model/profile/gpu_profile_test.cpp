@@ -2,6 +2,7 @@
 #include "model/profile/gpu_profile.h"
 
 #include "model/profile/profile_inheritance.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>
 
@@ -107,23 +108,13 @@ TEST(GpuProfile, Gb10HasTheLimitsOfTheChip) {
 }
 
 TEST(GpuProfile, AnUnknownIdIsAnsweredWithTheKnownOnes) {
-  try {
-    load_profile("gb11");
-    FAIL() << "gb11 was found";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::not_found);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("gb11"), HasSubstr("a100, a100-pcie, gb10")));
-  }
+  EXPECT_THAT(message_of(ErrorCode::not_found, [&] { load_profile("gb11"); }),
+              AllOf(HasSubstr("gb11"), HasSubstr("a100, a100-pcie, gb10")));
 }
 
 TEST(GpuProfile, AMissingFileIsNotFound) {
-  try {
-    load_profile("./no_such_profile.json");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::not_found);
-    EXPECT_THAT(error.what(), HasSubstr("no_such_profile.json"));
-  }
+  EXPECT_THAT(message_of(ErrorCode::not_found, [&] { load_profile("./no_such_profile.json"); }),
+              HasSubstr("no_such_profile.json"));
 }
 
 TEST_F(GpuProfileFile, LoadsFromAPath) {
@@ -337,13 +328,7 @@ class Inheritance : public ::testing::Test {
     });
   }
   std::string rejection(const Json& document) const {
-    try {
-      resolve(document);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unreadable);
-      return error.what();
-    }
-    return "no error";
+    return message_of(ErrorCode::unreadable, [&] { resolve(document); });
   }
 
   std::map<std::string, Json> profiles_{

@@ -3,6 +3,7 @@
 #include "tuner/measure/measuring_evaluator.h"
 
 #include "driver/devices.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/power_meter.h"
@@ -49,12 +50,8 @@ TEST_F(NoDriver, IsOneErrorThatSaysWhatStillWorks) {
 
 TEST_F(NoDriver, StopsTheMeasuringEvaluatorBeforeAnythingElse) {
   const Generator generator{GeneratorOptions{}};
-  try {
-    const MeasuringEvaluator evaluator(generator, MeasureOptions{});
-    FAIL() << "an evaluator without a GPU";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::no_driver);
-  }
+  message_of(ErrorCode::no_driver,
+             [&] { const MeasuringEvaluator evaluator(generator, MeasureOptions{}); });
 }
 
 TEST(LaunchesPerSample, RepeatShortKernelsUntilASampleSpans200Microseconds) {

@@ -2,6 +2,7 @@
 #include "tuner/supervise/protocol.h"
 
 #include "tests/support/attention.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include "tuner/supervise/frame.h"
 #include <swr/attention_problem.h>
@@ -90,13 +91,7 @@ CompiledKernel kernel_named(const std::string& digest) {
 }
 
 std::string complaint(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    return error.what();
-  }
-  return "no complaint";
+  return message_of(ErrorCode::invalid_argument, [&] { action(); });
 }
 
 TEST(Protocol, CarriesAKernelToTheEvaluatorAndTheResultBack) {
