@@ -3,9 +3,9 @@
 #include "tuner/run/objective.h"
 
 #include "tests/support/attention.h"
-#include "tests/support/energy_evaluator.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/noisy_evaluator.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/run/objective_choice.h"
 #include "tuner/run/tuner.h"
