@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "core/reject.h"
 #include "kernel_spec/expression/expression.h"
-
-#include "core/nearest_word.h"
 #include <swr/error.h>
 
 #include <algorithm>

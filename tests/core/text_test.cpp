@@ -2,9 +2,9 @@
 // Texts: tables, numbers, what may be printed, names of headers, digests, the nearest word.
 #include "core/header_names.h"
 #include "core/json.h"
-#include "core/nearest_word.h"
 #include "core/number_text.h"
 #include "core/printable.h"
+#include "core/reject.h"
 #include "core/sha256.h"
 #include "core/text_table.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/command_line.h"
 
-#include "core/nearest_word.h"
 #include "core/operation.h"
 #include "core/reject.h"
 #include "core/text_table.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/nearest_word.h"
+#include "core/reject.h"
 
 #include <algorithm>
 #include <utility>
