@@ -56,7 +56,7 @@ struct HopperServingConfig {
   int stages = 2;
   Mainloop mainloop = Mainloop::overlap_ordered;
   Order order = Order::cyclic;
-  Persistence persistence = Persistence::persistent;  ///< Not dynamic.
+  Persistence persistence = Persistence::persistent;
 
   static constexpr Deal deal = Deal::whole;
   static constexpr bool pack_gqa = false;
