@@ -62,6 +62,26 @@ class Case:
             cu_seqlens_q=self.starts, page_size=self.page, causal=True, window_size=self.window,
             has_softcap=self.softcap > 0.0))
 
+    def flashinfer(self):
+        """Planned on the host, which vLLM has it do once a step."""
+        import flashinfer
+
+        space = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+        pages = self.table.shape[1]
+        starts = torch.arange(0, (self.batch + 1) * pages, pages, dtype=torch.int32)
+        last = torch.full((self.batch,), (self.keys - 1) % self.page + 1, dtype=torch.int32)
+        shape = (self.heads, self.kv_heads, self.head_dim, self.page)
+        of_type = {"q_data_type": self.q.dtype, "kv_data_type": self.q.dtype}
+        if self.queries == 1:
+            wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, use_tensor_cores=True)
+            wrapper.plan(starts, self.table.flatten(), last, *shape, **of_type)
+        else:
+            wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(space)
+            wrapper.plan(self.starts.cpu(), starts, self.table.flatten(), last, *shape, causal=True,
+                         **of_type)
+        out = torch.empty_like(self.q)
+        return lambda layer: wrapper.run(self.q, tuple(self.caches[layer % len(self.caches)]), out=out)
+
     def swr(self, workspace, ready=True, bound=None):
         out = torch.empty_like(self.q)
 
@@ -154,6 +174,8 @@ def times(given):
         case = Case(batch, keys, queries, **options)
         calls = {"FlashAttention-3": case.planned(), "swr": case.swr(workspace),
                  "swr, not told": case.swr(workspace, ready=False)}
+        if given.flashinfer and not options:
+            calls["FlashInfer"] = case.flashinfer()
         off = distance(calls["swr"](0), calls["FlashAttention-3"](0).float())
         found = times_of(calls)
         ratios.append(found["FlashAttention-3"] / found["swr"])
@@ -175,6 +197,7 @@ def main():
     parser.add_argument("do", nargs="+", choices=["right", "times"])
     parser.add_argument("--cases", nargs="+", default=["decode", "queries", "prompts"])
     parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--flashinfer", action="store_true", help="beside the two, where it serves a case")
     given = parser.parse_args()
     print(torch.cuda.get_device_name(), torch.__version__, flush=True)
     for name in given.do:
