@@ -128,6 +128,21 @@ TEST(HopperServing, ServesWindowsAndSoftcaps) {
   }
 }
 
+/// Numerators of capped scores reach 2^80 where no maximum is kept, which fp16 does not hold.
+TEST(HopperServing, KeepsNoMaximumOfCappedScoresInBf16Alone) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const Softcap softcap : {Softcap::none, Softcap::approximate}) {
+      const P problem = changed(kServingPrompt, [&](P& p) {
+        p.dtype = dtype;
+        p.softcap = softcap;
+      });
+      const ServingFamilyConfig config = config_of(problem, kHopper);
+      EXPECT_EQ(std::get<HopperServingConfig>(config).dense().capped_scores,
+                dtype == DType::bf16 && softcap != Softcap::none);
+    }
+  }
+}
+
 TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
   EXPECT_EQ(default_variant(Problem(kServingPrompt), device_of(90)), Variant(kHopper));
   EXPECT_EQ(family_of(default_variant(Problem(kServingPrompt), device_of(80))), Family::portable);
