@@ -41,17 +41,16 @@ class KeyProducer {
  private:
   __device__ __forceinline__ void load_item(const portable::KeyItems<C>& items, long long item,
                                             int iteration) {
-    portable::KeyWork work = work_of<C>(params_, items, smem_, item);
+    const portable::KeyWork work = work_of<C>(params_, items, smem_, item);
     const int first_key = work.tile.index * C.tile_n;
     ptx::mbarrier_wait(smem_.kv_empty(), (iteration + 1) & 1);
     load_tile(smem_.k(), maps_.k, {0, first_key, work.head_kv, work.batch}, C.key_box().rows,
               C.key_columns(), smem_.k_full(), 0);
+    portable::WalkCursor cursor(work, 0);
 #pragma unroll 1
     for (int step = 0; step < work.steps.count; ++step) {
-      if constexpr (C.draws_items()) {
-        work = work_of<C>(params_, items, smem_, item);  // Read again, it takes fewer registers.
-      }
-      const backward::Place at = work.place(step);
+      const backward::Place at = cursor.place(work);
+      cursor.advance(work, 1);
       const int first_row = at.q_tile * C.tile_m;
       const int head = work.query_head(at.group_head);
       load_q(work, head, first_row);
