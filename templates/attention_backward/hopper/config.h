@@ -126,6 +126,15 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int dq_blocks() const { return 1; }
   SWR_HD constexpr int dq_columns() const { return key_columns() / (warps / dq_row_warps()); }
   SWR_HD constexpr int dq_fragments() const { return dq_columns() / 8; }
+  /// Consumers that compute what is staged: where columns are padding the first alone, of all
+  /// others, so that none of those are.
+  SWR_HD constexpr int dq_consumers() const {
+    return stages_dq() && tile_m == 64 && head_dim < key_columns() ? 1 : consumers();
+  }
+  /// Columns of dQ that such a consumer computes.
+  SWR_HD constexpr int dq_product_columns() const {
+    return dq_consumers() == 1 ? head_dim : dq_columns();
+  }
   /// Which share a consumer's warp has, as DqShare counts.
   SWR_HD constexpr int dq_share(int consumer, int warp) const {
     return tile_m == 64 ? 2 * warp + consumer : 4 * consumer + warp;
@@ -154,7 +163,7 @@ struct HopperKeyPassConfig {
   /// Held at the peak of a step: dK and dV, with S and dP in fp32 and P rounded, or with dQ.
   SWR_HD constexpr int peak_registers() const {
     const int scores = score_rows() + score_rows() / 4;
-    const int dq = sums_dq() ? dq_columns() / 2 : 0;
+    const int dq = sums_dq() ? dq_product_columns() / 2 : 0;
     return (own_key_columns() + own_value_columns()) / 2 + max_of(scores, dq);
   }
 

@@ -19,7 +19,8 @@
 
 namespace swr::hopper {
 
-template <HopperKeyPassConfig C>
+/// One that multiplies dS by K when `MultipliesDq`.
+template <HopperKeyPassConfig C, bool MultipliesDq>
 class KeyConsumer {
  public:
   __device__ __forceinline__ KeyConsumer(BackwardMemory<C> smem, int index,
@@ -50,6 +51,7 @@ class KeyConsumer {
  private:
   /// Without other warps that do.
   static constexpr bool kWaitsForTurns = C.takes_turns() && !C.stages_dq();
+  static constexpr bool kOtherMultipliesDq = C.dq_consumers() == 2 || !MultipliesDq;
   static constexpr int kConsumerThreads = C.consumers() * C.kWarpgroup;
   // Named barriers; 0 is __syncthreads.
   static constexpr int kWeightsBarrier = 1;
@@ -79,7 +81,7 @@ class KeyConsumer {
       take_step(work, cursor.place(work), step);
       cursor.advance(work, 1);
     }
-    if constexpr (C.stages_dq()) {
+    if constexpr (C.stages_dq() && MultipliesDq) {
       if (work.steps.count > 0) {
         end_dq();
       }
@@ -117,17 +119,35 @@ class KeyConsumer {
     if constexpr (C.divides_columns()) {
       multiply_shared(work, at);
     } else if constexpr (C.sums_dq()) {
-      multiply_own_and_dq(step, work.steps.count);
+      store_ds(step);
+      if constexpr (MultipliesDq) {
+        multiply_own_and_dq(step, work.steps.count);
+      } else {
+        multiply_own();
+      }
     } else {
+      start_dv();
       multiply_own();
     }
     q_.advance();
     d_o_.advance();
   }
 
-  /// dV and dK from weights of the consumer alone.
-  __device__ __forceinline__ void multiply_own() {
+  /// Hands the consumer's keys of dS over, under dV.
+  __device__ __forceinline__ void store_ds(int step) {
+    if (kOtherMultipliesDq && step > 1) {
+      ptx::bar_sync<kConsumerThreads>(ds_empty(d_o_.stage, index_));
+    }
+    store_rounded_across<C.tile_m>(smem_.ds(d_o_.stage), ds_, (own_row() + warp_row()) / 8);
     start_dv();
+    ptx::fence_proxy_async();
+    if (kOtherMultipliesDq) {
+      ptx::bar_arrive<kConsumerThreads>(ds_full(d_o_.stage, index_ ^ 1));
+    }
+  }
+
+  /// dV, which is under way, and dK from weights of the consumer alone.
+  __device__ __forceinline__ void multiply_own() {
     start_dk();
     ptx::wgmma_wait_group<1>();
     ptx::warpgroup_fence_operand(dv_);
@@ -139,13 +159,6 @@ class KeyConsumer {
   /// other consumer. What the first step of an item multiplies in place of one before goes nowhere.
   __device__ __forceinline__ void multiply_own_and_dq(int step, int steps) {
     const int before = d_o_.stage ^ 1;
-    if (step > 1) {
-      ptx::bar_sync<kConsumerThreads>(ds_empty(d_o_.stage, index_));
-    }
-    store_ds();
-    start_dv();
-    ptx::fence_proxy_async();
-    ptx::bar_arrive<kConsumerThreads>(ds_full(d_o_.stage, index_ ^ 1));
     if (step > 0) {
       ptx::bar_sync<kConsumerThreads>(ds_full(before, index_));
     }
@@ -273,10 +286,6 @@ class KeyConsumer {
   __device__ __forceinline__ void store_weights(unsigned tile, const RoundedWeights<C>& weights) {
     store_rounded<C.tile_n>(tile, weights, warp_row(), score_row() / 8);
   }
-  /// Its keys of dS.
-  __device__ __forceinline__ void store_ds() {
-    store_rounded_across<C.tile_m>(smem_.ds(d_o_.stage), ds_, (own_row() + warp_row()) / 8);
-  }
 
   // Barriers of a stage of dS: consumer `to` waits until the other has stored its keys, or has
   // multiplied what lies there.
@@ -345,17 +354,16 @@ class KeyConsumer {
     }
   }
 
-  /// Leaves the warp's share to the warp that has it added.
+  /// Leaves the warp's share, with that of the other consumer where that one multiplies none, to
+  /// the warp that has it added.
   __device__ __forceinline__ void stage_dq() {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const unsigned staged = smem_.staged_dq(staged_.stage, dq_share());
     ptx::mbarrier_wait(smem_.dq_empty(staged_.stage, index_), staged_.parity ^ 1);
 #pragma unroll
-    for (int n = 0; n < C.dq_fragments(); ++n) {
-      if (is_own_fragment(n)) {
-        ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
-                       make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
-      }
+    for (int n = 0; n < min_of(C.dq_product_columns(), C.head_dim) / 8; ++n) {
+      ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
+                     make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
     }
     __syncwarp();
     if (lane == 0) {

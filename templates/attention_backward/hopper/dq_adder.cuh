@@ -84,23 +84,26 @@ class DqAdder {
   /// What the consumers have left of a step, as each is ready.
   __device__ __forceinline__ void add(float* sums, bool stores) const {
     start(0, sums, stores);
-    start(1, sums, stores);
-    ptx::cp_async_bulk_wait_group_read<1>();
-    ptx::mbarrier_arrive(smem_.dq_empty(stage_, 0));
+    if constexpr (C.dq_consumers() == 2) {
+      start(1, sums, stores);
+      ptx::cp_async_bulk_wait_group_read<1>();
+      ptx::mbarrier_arrive(smem_.dq_empty(stage_, 0));
+    }
     ptx::cp_async_bulk_wait_group_read<0>();
-    ptx::mbarrier_arrive(smem_.dq_empty(stage_, 1));
+    ptx::mbarrier_arrive(smem_.dq_empty(stage_, C.dq_consumers() - 1));
   }
 
   /// The shares of a consumer's warps. The first turn stores, so that nobody has to write zeros
   /// before.
   __device__ __forceinline__ void start(int consumer, float* sums, bool stores) const {
     constexpr int kShareFloats = C.dq_fragments() * 128;
+    constexpr int kShares = C.warps / C.dq_consumers();
     ptx::mbarrier_wait(smem_.dq_full(stage_, consumer), parity_);
     // Here and not where they were written: consumers would wait for the fence.
     ptx::fence_proxy_async();
 #pragma unroll 1
-    for (int warp = 0; warp < C.kWarpgroup / 32; ++warp) {
-      const int share = C.dq_share(consumer, warp);
+    for (int i = 0; i < kShares; ++i) {
+      const int share = C.dq_consumers() == 2 ? C.dq_share(consumer, i) : i;
       const auto bytes = static_cast<unsigned>(C.dq_share_bytes(share));
       const unsigned staged = smem_.staged_dq(stage_, share);
       if (stores) {

@@ -45,7 +45,12 @@ __device__ __forceinline__ void run_key_pass(const AttentionBackwardParams& para
     }
   } else {
     ptx::setmaxnreg_inc<C.consumer_registers()>();
-    KeyConsumer<C>(smem, warpgroup - 1, params, maps).run();
+    constexpr bool kAlike = C.dq_consumers() == C.consumers();
+    if (kAlike || warpgroup == 1) {
+      KeyConsumer<C, true>(smem, warpgroup - 1, params, maps).run();
+    } else {
+      KeyConsumer<C, kAlike>(smem, warpgroup - 1, params, maps).run();
+    }
   }
 }
 

@@ -27,7 +27,7 @@ template <HopperKeyPassConfig C>
 using ValueSums = float[C.own_value_columns() / 2];
 /// A warp's share of dQ.
 template <HopperKeyPassConfig C>
-using DqSums = float[C.dq_columns() / 2];
+using DqSums = float[C.dq_product_columns() / 2];
 
 /// Operand A of so many steps of 16 columns, in registers.
 template <int Steps>
@@ -105,7 +105,7 @@ __device__ __forceinline__ void multiply_ds_k(DqSums<C>& dq, unsigned ds, unsign
   for (int step = 0; step < C.tile_n / 16; ++step) {
     const unsigned long long down = in_units(step * 16 * C.kLineBytes);
     const unsigned long long along = in_units(step / 4 * (C.tile_m * C.kLineBytes) + step % 4 * 32);
-    ptx::Wgmma<C.dq_columns()>::template mma_async<C.dtype, C.divides_columns(), true>(
+    ptx::Wgmma<C.dq_product_columns()>::template mma_async<C.dtype, C.divides_columns(), true>(
         dq, a + (C.divides_columns() ? down : along), b + down, step > 0);
   }
 }
