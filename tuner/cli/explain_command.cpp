@@ -105,7 +105,8 @@ ExplainSubject predicted(const Variant& variant, const KernelResources& resource
 ExplainSubject first_of_ranking(const Session& session, const Problem& problem,
                                 const DeviceInfo& device) {
   const std::vector<Variant> space = require_variants(problem, device, {}).variants;
-  const std::vector<double> times_us = model_predictor(problem, device, thread_count(0))(space);
+  const auto times = model_predictor(problem, device, thread_count(0))(space);
+  const std::vector<double>& times_us = times->all_us();
   std::vector<std::size_t> ranked(space.size());
   std::iota(ranked.begin(), ranked.end(), std::size_t{0});
   std::ranges::stable_sort(ranked, {}, [&](std::size_t place) { return times_us[place]; });
