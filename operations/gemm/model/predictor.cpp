@@ -53,7 +53,9 @@ double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   const double dram_us = static_cast<double>(bytes.read + bytes.write) /
                          (profile.device.dram_gb_per_s * profile.dram_efficiency) / 1e3;
-  return std::max(clocks / profile.clock_mhz, dram_us);
+  const double copy_us = row_copies_us(problem, variant.family,
+                                       profile.device.dram_gb_per_s * profile.dram_efficiency);
+  return std::max(clocks / profile.clock_mhz, dram_us) + copy_us;
 }
 
 class GemmPredictor final : public Predictor {

@@ -55,7 +55,9 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmExtras& 
   } else if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(maps.a);
     ptx::prefetch_tensormap(maps.b);
-    ptx::prefetch_tensormap(maps.c);
+    if constexpr (!C.has_odd_rows()) {
+      ptx::prefetch_tensormap(maps.c);
+    }
   }
   sync_barriers<C>();
   // The shuffle tells the compiler that the index is the same in the whole warp.

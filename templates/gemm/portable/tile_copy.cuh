@@ -5,6 +5,7 @@
 #include "common/ptx.cuh"
 #include "common/smem_layout.h"
 #include "gemm/portable/config.h"
+#include "gemm/unaligned.cuh"
 
 namespace swr::portable {
 
@@ -14,15 +15,29 @@ struct GlobalMatrix {
   long long row_bytes;
   int rows;
   int columns;
+
+  /// Behind the last of its elements.
+  __device__ const char* end(int element_bytes) const {
+    return base + (rows - 1) * row_bytes + 1LL * columns * element_bytes;
+  }
 };
 
 template <PortableGemmConfig C>
 inline constexpr int kChunkElements = kChunkBytes / C.element_bytes();
 
+/// A chunk of elements of two bytes, of which the first `elements` stay; the others become zeros.
+__device__ inline uint4 first_elements(const uint4& chunk, int elements) {
+  const auto word = [&](unsigned value, int first) {
+    return elements >= first + 2 ? value : elements == first + 1 ? value & 0xffffU : 0U;
+  };
+  return make_uint4(word(chunk.x, 0), word(chunk.y, 2), word(chunk.z, 4), word(chunk.w, 6));
+}
+
 /// Copies the chunk at `global`, of which the first `elements` (0 to all) exist; the others become
 /// zeros. Completes asynchronously when the alignment allows it.
 template <PortableGemmConfig C>
-__device__ inline void copy_chunk(unsigned shared, const char* global, int elements) {
+__device__ inline void copy_chunk(unsigned shared, const GlobalMatrix& matrix, const char* global,
+                                  int elements) {
   if constexpr (C.alignment_bytes >= 4) {
 #pragma unroll
     for (int byte = 0; byte < kChunkBytes; byte += C.alignment_bytes) {
@@ -31,15 +46,12 @@ __device__ inline void copy_chunk(unsigned shared, const char* global, int eleme
     }
   } else {
     // cp.async copies no fewer than 4 bytes: elements pass through registers.
-    unsigned words[4] = {0, 0, 0, 0};
-    const auto* source = reinterpret_cast<const unsigned short*>(global);
-#pragma unroll
-    for (int i = 0; i < kChunkElements<C>; ++i) {
-      if (i < elements) {
-        words[i / 2] |= static_cast<unsigned>(source[i]) << (i % 2 * 16);
-      }
+    uint4 chunk = make_uint4(0, 0, 0, 0);
+    if (elements > 0) {
+      chunk = load_unaligned(global, matrix.base, matrix.end(C.element_bytes()));
+      chunk = first_elements(chunk, elements);
     }
-    ptx::st_shared(shared, make_uint4(words[0], words[1], words[2], words[3]));
+    ptx::st_shared(shared, chunk);
   }
 }
 
@@ -68,7 +80,7 @@ __device__ inline void copy_tile(unsigned shared, const GlobalMatrix& matrix, in
       matrix_row += tile_row / kHalf % 2 * (matrix.rows / 2);
     }
     const int left = is_inside ? matrix.columns - first : 0;
-    copy_chunk<C>(shared + smem_offset(tile_row, chunk, kChunks, true),
+    copy_chunk<C>(shared + smem_offset(tile_row, chunk, kChunks, true), matrix,
                   matrix.base + matrix_row * matrix.row_bytes + first * 1LL * C.element_bytes(),
                   min_of(kChunkElements<C>, max_of(0, left)));
   }
