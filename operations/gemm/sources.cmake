@@ -5,5 +5,6 @@ list(APPEND cold gemm/explained.cpp gemm/package.cpp gemm/report.cpp gemm/model/
 # What its exported packages carry.
 list(APPEND gemm_package include/swr/gemm_axes.h include/swr/gemm_params.h templates/common/gemm_groups.h
   templates/common/gemm_schedule.h templates/gemm/hopper/config.h templates/gemm/portable/config.h
-  operations/gemm/gemm_fit.h operations/gemm/gemm_launch.h operations/gemm/package/gemm.cpp
+  templates/gemm/row_copies.h operations/gemm/gemm_fit.h operations/gemm/gemm_launch.h
+  operations/gemm/package/gemm.cpp
   operations/gemm/package/gemm.h operations/gemm/package/gemm_kernels.h)

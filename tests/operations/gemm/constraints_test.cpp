@@ -112,14 +112,27 @@ TEST(GemmConstraints, NameTheRuleThatAVariantBreaks) {
   EXPECT_EQ(constraint_of({.tile_m = 256, .tile_n = 256, .stages = 2}, 80), "registers");
 }
 
-TEST(GemmConstraints, HopperWantsRowsOfCInWholeSixteenBytes) {
-  EXPECT_EQ(constraint_of(hopper(), 90, problem_of(100, 500, 300)), "copy_alignment");
-  GemmProblem wide = problem_of(100, 500, 300);
-  wide.output = OutputType::fp32;
-  EXPECT_EQ(constraint_of(hopper(), 90, wide), "");
-  GemmProblem unaligned = problem_of(100, 512, 300);
+TEST(GemmConstraints, HopperTakesOddRowsOfSixteenBitTypesWithoutGroups) {
+  const auto is_rejected = [](GemmProblem problem) {
+    GemmVariant variant = hopper();
+    variant.tile_k = 128 / element_bytes(problem.dtype);
+    variant.persistence = Persistence::persistent;
+    return constraint_of(variant, 90, problem) == "copy_alignment";
+  };
+  GemmProblem whole = problem_of(100, 512, 300);
+  GemmProblem unaligned = whole;
   unaligned.alignment_bytes = 8;
-  EXPECT_EQ(constraint_of(hopper(), 90, unaligned), "copy_alignment");
+  const GemmProblem short_rows = problem_of(100, 500, 300);
+  for (GemmProblem problem : {unaligned, short_rows}) {
+    EXPECT_FALSE(is_rejected(problem));
+    problem.groups = GemmGroups::offsets;
+    EXPECT_TRUE(is_rejected(problem));
+    problem.groups = GemmGroups::none;
+    problem.dtype = DType::e4m3;
+    EXPECT_TRUE(is_rejected(problem));
+  }
+  whole.dtype = DType::e4m3;
+  EXPECT_FALSE(is_rejected(whole));
 }
 
 GemmProblem fp8(Scaling scaling, Accuracy accuracy) {
