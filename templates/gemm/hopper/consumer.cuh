@@ -189,10 +189,6 @@ class GemmConsumer {
       if (row < params_.m) {
         request_first_addends<C>(smem_, params_, extras_, job, row, slot_);
       }
-#pragma unroll
-      for (int block = 0; block < C.m_blocks(); ++block) {
-        prefetch_addend<C>(params_, extras_, job, row + 64 * block);
-      }
     }
   }
 
