@@ -27,6 +27,7 @@
 #include <ostream>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace swr::cli {
@@ -136,7 +137,10 @@ WantedOfArch wanted_kernels(const BuildArguments& asked, int arch) {
       wanted.kernels.push_back({arch, operation + " " + family, std::move(kernel)});
     }
   }
-  std::ranges::stable_sort(wanted.kernels, {}, &Wanted::name);
+  // Kernels that differ little compress well side by side.
+  std::ranges::sort(wanted.kernels, {}, [](const Wanted& kernel) {
+    return std::tie(kernel.name, kernel.chosen.identity);
+  });
   for (const FixedTemplate& fixed : range.templates) {
     for (const std::string& entry : fixed.entries) {
       wanted.kernels.push_back({arch, "fixed", {}, fixed.file, entry});

@@ -79,8 +79,8 @@ std::vector<std::string> with_command(std::span<const std::string> arguments,
   } else if (!line.has_command(all[0])) {
     line.reject_command(all[0]);
   }
-  const bool is_bare_db = all.size() == 1 && all[0] == "db";
-  if (is_bare_db) {
+  const bool is_bare_family = all.size() == 1 && (all[0] == "db" || all[0] == "kernels");
+  if (is_bare_family) {
     all.emplace_back("--help");
   }
   return all;
