@@ -296,19 +296,19 @@ std::span<const char> characters(const std::vector<std::byte>& bytes) {
 
 /// `no_compiler` says why there is none.
 CubinSource shipped_cubins(const fs::path& file, const std::string& no_compiler) {
-  return [archive = std::make_shared<const KernelArchive>(file),
-          templates = TemplateSet::built_in(), no_compiler](
-             const Problem& problem, const Variant& variant, int sm_arch) {
-    const bool is_swrs = variant.operation().source_digest().empty();
-    auto kernel = is_swrs ? archive->find(variant_recipe(templates, problem, variant, sm_arch))
-                          : std::nullopt;
-    if (!kernel) {
-      throw Error(ErrorCode::no_nvrtc, no_compiler + "; and " + archive->path().string() +
-                                           " has no kernel for " + to_string(problem) + " as " +
-                                           to_key(variant));
-    }
-    return std::move(*kernel);
-  };
+  return
+      [archive = std::make_shared<const KernelArchive>(file), templates = TemplateSet::built_in(),
+       no_compiler](const Problem& problem, const Variant& variant, int sm_arch) {
+        const bool is_swrs = variant.operation().source_digest().empty();
+        auto kernel = is_swrs ? archive->find(variant_recipe(templates, problem, variant, sm_arch))
+                              : std::nullopt;
+        if (!kernel) {
+          throw Error(ErrorCode::no_nvrtc, no_compiler + "; and " + archive->path().string() +
+                                               " has no kernel for " + to_string(problem) + " as " +
+                                               to_key(variant));
+        }
+        return std::move(*kernel);
+      };
 }
 
 }  // namespace

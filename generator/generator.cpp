@@ -111,8 +111,7 @@ struct Generator::Impl {
     nvrtc.require_arch(recipe.sm_arch);
     const std::string source_digest = recipe.digest(nvrtc_version);
     const auto build_now = [&] { return build(recipe, source_digest); };
-    CompiledKernel kernel =
-        cache ? cache->find_or_compile(source_digest, build_now) : build_now();
+    CompiledKernel kernel = cache ? cache->find_or_compile(source_digest, build_now) : build_now();
     kernel.may_overlap = recipe.may_overlap;
     return kernel;
   }
@@ -194,8 +193,8 @@ CompiledKernel Generator::compile(const Problem& problem, const Variant& variant
 
 CompiledKernel Generator::compile_configured(const Operation& operation, Family family,
                                              const std::string& config_header, int sm_arch) const {
-  return impl_->compile(family_recipe(impl_->templates, family_source(operation, family),
-                                      config_header, sm_arch));
+  return impl_->compile(
+      family_recipe(impl_->templates, family_source(operation, family), config_header, sm_arch));
 }
 
 CompiledKernel Generator::compile_template(std::string_view path, std::string_view entry,
@@ -218,9 +217,9 @@ std::string Generator::flatten(const Problem& problem, const Variant& variant) c
     return program->text;
   }
   const FamilySource& source = family_source(variant);
-  return flatten_template(impl_->templates.with(std::string(source.config_header),
-                                                config_header(problem, variant)),
-                          source.file);
+  return flatten_template(
+      impl_->templates.with(std::string(source.config_header), config_header(problem, variant)),
+      source.file);
 }
 
 std::string Generator::template_text(std::string_view path) const {

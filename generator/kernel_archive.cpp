@@ -107,9 +107,9 @@ class ArchiveText {
       kind_ = kind;
     }
     std::string entry = from_hex(added.key) + from_hex(kernel.cubin_digest);
-    for (const std::size_t number : {std::size_t{block_count_}, block_.size(),
-                                     kernel.cubin.size(), static_cast<std::size_t>(kernel.sm_arch),
-                                     std::size_t{place_of(added.name)}}) {
+    for (const std::size_t number :
+         {std::size_t{block_count_}, block_.size(), kernel.cubin.size(),
+          static_cast<std::size_t>(kernel.sm_arch), std::size_t{place_of(added.name)}}) {
       append(entry, static_cast<std::uint32_t>(number));
     }
     for (const auto resource : kResources) {

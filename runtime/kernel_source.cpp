@@ -216,8 +216,8 @@ void KernelSource::say_what_is_compiled(const std::string& what, int sm_arch) co
     return;
   }
   const auto of_arch = std::ranges::count(shipped->kernels(), sm_arch, &ArchivedKernel::sm_arch);
-  say_once("none of the " + std::to_string(of_arch) + " kernels for sm_" +
-           std::to_string(sm_arch) + " in " + shipped->path().string() + " is that of " + what +
+  say_once("none of the " + std::to_string(of_arch) + " kernels for sm_" + std::to_string(sm_arch) +
+           " in " + shipped->path().string() + " is that of " + what +
            " as this swr would compile it, so it is compiled now, which takes seconds");
 }
 
@@ -244,7 +244,8 @@ CompiledKernel KernelSource::compile_fixed(const char* file, const char* entry, 
     throw Error(ErrorCode::not_compiled,
                 "the kernel " + std::string(entry) +
                     " would have to be compiled, which is not allowed while serving, and exports "
-                    "do not carry it; install swr-kernels, or allow compiling (may_compile) for calls that append to a "
+                    "do not carry it; install swr-kernels, or allow compiling (may_compile) for "
+                    "calls that append to a "
                     "cache or merge states");
   }
   say_what_is_compiled(entry, sm_arch);

@@ -37,9 +37,7 @@ class ShippedKernelsTest : public ServingTest {
     options.generator.nvrtc_library = directory_ / "nowhere.so";
     return options;
   }
-  void write(const std::string& text) const {
-    std::ofstream(archive_, std::ios::binary) << text;
-  }
+  void write(const std::string& text) const { std::ofstream(archive_, std::ios::binary) << text; }
 
   const TemplateSet templates_ = TemplateSet::built_in();
   fs::path archive_ = directory_ / "swr-kernels.bin";
@@ -174,8 +172,7 @@ TEST_F(ShippedKernelsTest, AreExportedWhereThereIsNoCompiler) {
   record(problem_of(4096), tile(128, 64), 10.0);
   EXPECT_EQ(export_kernels(store_, cubins_with(options), exported_).kernels.size(), 1U);
   record(problem_of(4096), tile(64, 64), 5.0);
-  const Error error =
-      error_of([&] { export_kernels(store_, cubins_with(options), exported_); });
+  const Error error = error_of([&] { export_kernels(store_, cubins_with(options), exported_); });
   EXPECT_EQ(error.code(), ErrorCode::no_nvrtc);
   EXPECT_THAT(error.what(), HasSubstr("has no kernel for"));
 }

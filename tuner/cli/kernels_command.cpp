@@ -20,9 +20,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <exception>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <ostream>
 #include <set>
@@ -90,9 +90,8 @@ std::vector<DeviceInfo> devices_of(int arch) {
 
 KernelRange range_of(const BuildArguments& asked) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  KernelRange range = asked.range
-                          ? parse_kernel_range(read_regular_file(*asked.range, kMostBytes))
-                          : shipped_range();
+  KernelRange range = asked.range ? parse_kernel_range(read_regular_file(*asked.range, kMostBytes))
+                                  : shipped_range();
   std::erase_if(range.problems, [&](const ProblemRange& problems) {
     return asked.op != "all" && name_of(*problems.operation) != asked.op;
   });
@@ -282,8 +281,13 @@ void print_archive(const Session& session, const KernelArchive& archive) {
     }
   }
   using Align = TextTable::Align;
-  TextTable table({{"arch", Align::left}, {"kernels of", Align::left}, {"count"}, {"cubins"},
-                   {"in the file"}, {"most registers"}, {"spilling"}});
+  TextTable table({{"arch", Align::left},
+                   {"kernels of", Align::left},
+                   {"count"},
+                   {"cubins"},
+                   {"in the file"},
+                   {"most registers"},
+                   {"spilling"}});
   for (const auto& [key, row] : rows) {
     std::size_t packed = 0;
     for (const std::uint32_t block : row.blocks) {
@@ -329,8 +333,9 @@ int run_build(const Session& session, const BuildArguments& asked) {
     session.out << "sm_" << arch << ": " << significant_text(building.compile_seconds(arch), 3)
                 << " s of compiling\n";
   }
-  session.out << "wrote " << bytes_text(static_cast<long long>(std::filesystem::file_size(*asked.out))) << " in "
-              << significant_text(taken.count() / 60.0, 3) << " min\n";
+  session.out << "wrote "
+              << bytes_text(static_cast<long long>(std::filesystem::file_size(*asked.out)))
+              << " in " << significant_text(taken.count() / 60.0, 3) << " min\n";
   return kExitSuccess;
 }
 

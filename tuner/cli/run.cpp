@@ -50,8 +50,8 @@ Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, SWR_KERNELS, NO
 void add_commands(CommandLine& line) {
   line.set_version("swr-tune " SWR_VERSION);
   for (const auto add : {add_tune, add_kernel, add_query, add_explain, add_calibrate, add_export,
-                         add_kernels, add_devices, add_emit, add_axes, add_plan, add_db, add_judge, add_report,
-                         add_watch, add_doctor, add_completion}) {
+                         add_kernels, add_devices, add_emit, add_axes, add_plan, add_db, add_judge,
+                         add_report, add_watch, add_doctor, add_completion}) {
     add(line);
   }
   line.set_footer(kFooter);

@@ -45,9 +45,10 @@ TEST(KernelRange, LeavesOutWhatIsNoProblem) {
 }
 
 TEST(KernelRange, SaysWhatIsWrongWithALine) {
-  for (const auto& [line, text] :
-       {std::pair{"attention draws", "has no '='"}, {"attention colour=1", "no field colour"},
-        {"attention seq_q=long", "'long' is no number"}, {"carpets draws=1", "carpets"}}) {
+  for (const auto& [line, text] : {std::pair{"attention draws", "has no '='"},
+                                   {"attention colour=1", "no field colour"},
+                                   {"attention seq_q=long", "'long' is no number"},
+                                   {"carpets draws=1", "carpets"}}) {
     const std::string message = message_of(ErrorCode::invalid_argument,
                                            [&] { parse_kernel_range(std::string("# \n") + line); });
     EXPECT_THAT(message, HasSubstr(text));
@@ -70,9 +71,12 @@ TEST(KernelRange, OfThePackageHasEveryOperationAndEveryTemplateBesideThem) {
 }
 
 TEST(KernelRange, KernelsThatAreChosenForSomeServeNearlyAll) {
-  std::vector<ProblemRange> ranges = parse_kernel_range(
-      "attention_backward draws=60 head_dim=64|128 head_dim_v=head_dim*1 causal=0|1 batch=1..64 "
-      "heads_kv=1,2,8 heads_q=heads_kv*1,heads_kv*4 seq_q=16..16384 seq_kv=seq_q*1").problems;
+  std::vector<ProblemRange> ranges =
+      parse_kernel_range(
+          "attention_backward draws=60 head_dim=64|128 head_dim_v=head_dim*1 causal=0|1 "
+          "batch=1..64 "
+          "heads_kv=1,2,8 heads_q=heads_kv*1,heads_kv*4 seq_q=16..16384 seq_kv=seq_q*1")
+          .problems;
   const std::vector<DeviceInfo> devices{load_profile("h200").device};
   std::set<std::string> chosen;
   for (const RangedKernel& kernel : untuned_kernels(ranges, devices, 1)) {
