@@ -245,6 +245,7 @@ _FUNCTIONS = {
     "swr_lookup_refresh": [c_void_p, POINTER(c_int32)],
     "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
     "swr_runtime_note_missed": [c_void_p, c_char_p],
+    "swr_runtime_use_kernels": [c_void_p, c_char_p],
     "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
     "swr_kernel_register": [c_char_p, POINTER(c_void_p)],
     "swr_runtime_best_kernel": [c_void_p, c_void_p, c_void_p, c_int32, POINTER(Device),

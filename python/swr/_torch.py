@@ -7,6 +7,7 @@ import hashlib
 import os
 import pathlib
 import threading
+import warnings
 from typing import Optional, Union
 
 import torch
@@ -48,7 +49,8 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
               tune: Optional[str] = None, tune_seconds: float = 60.0) -> None:
     """Says where sdpa and matmul find kernels from now on. Without a call they use swr-tune's
     database and cache. `exported` is a directory that `swr-tune export` wrote; with
-    may_compile=False nothing is ever compiled while serving. l2="cold" serves what was tuned with
+    may_compile=False nothing is ever compiled while serving: kernels come from there, the cache and
+    the package swr-kernels. l2="cold" serves what was tuned with
     --l2 cold.
 
     tune="note" notes the questions that no measurement answered exactly, for `swr-tune tune
@@ -67,6 +69,7 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
                              int(may_compile), encoded(l2))
     handle = ctypes.c_void_p()
     library.swr_runtime_create(options, handle)
+    _use_kernels(handle)
 
     def swap():
         if database is not None:
@@ -89,6 +92,17 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
     former, _background = _background, background
     if former is not None:
         former.stop()
+
+
+def _use_kernels(handle):
+    """Those of the package swr-kernels. What is installed and damaged keeps nobody from serving."""
+    archive = _program.kernels()
+    if archive is None:
+        return
+    try:
+        library.swr_runtime_use_kernels(handle, encoded(archive))
+    except Error as error:
+        warnings.warn(f"{error}; until then kernels are compiled", stacklevel=4)
 
 
 def _count_refresh():

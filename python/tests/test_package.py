@@ -205,6 +205,33 @@ class Package(unittest.TestCase):
             self.assertEqual(_program.nvrtc(), str(library))
             self.assertIn(str(library.parent), _program.environment()["LD_LIBRARY_PATH"])
 
+    def test_kernels_of_the_data_package_are_found(self):
+        root = pathlib.Path(self.database).parent / "swr_kernels"
+        root.mkdir()
+        spec = types.SimpleNamespace(submodule_search_locations=[str(root)])
+        with mock.patch.object(importlib.util, "find_spec", return_value=spec), \
+                mock.patch.dict(os.environ):
+            os.environ.pop("SWR_KERNELS", None)
+            self.assertIsNone(_program.kernels())
+            archive = root / "swr-kernels.bin"
+            archive.write_bytes(b"something else")
+            self.assertEqual(_program.kernels(), str(archive))
+            self.assertEqual(_program.environment()["SWR_KERNELS"], str(archive))
+            os.environ["SWR_KERNELS"] = "/another"
+            self.assertIsNone(_program.kernels())
+
+    def test_kernels_that_are_damaged_are_refused(self):
+        archive = pathlib.Path(self.database).parent / "swr-kernels.bin"
+        archive.write_bytes(b"something else")
+        runtime = ctypes.c_void_p()
+        library.swr_runtime_create(_library.RuntimeOptions(
+            None, None, str(self.cache).encode(), None, 1, None), runtime)
+        with self.assertRaises(swr.Error) as refused:
+            library.swr_runtime_use_kernels(runtime, str(archive).encode())
+        self.assertEqual(refused.exception.code, "unreadable")
+        self.assertIn("no archive of kernels", str(refused.exception))
+        library.swr_runtime_destroy(runtime)
+
     def test_structures_of_serving_are_those_of_the_library(self):
         """What is wrong with a field is said of that field, wherever it lies."""
         runtime = ctypes.c_void_p()

@@ -827,6 +827,10 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune db " + command));
     help += run({"db", command, "--help"}).out;
   }
+  for (const std::string command : {"build", "show"}) {
+    EXPECT_THAT(documentation, HasSubstr("swr-tune kernels " + command));
+    help += run({"kernels", command, "--help"}).out;
+  }
   EXPECT_EQ(options_in(documentation), options_in(help));
 }
 
