@@ -17,11 +17,12 @@
 #include <swr/store.h>
 #include <swr/version.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace swr::cli {
@@ -128,27 +129,25 @@ ExplainSubject choose_subject(const Session& session, const std::string& key,
   return stored ? *stored : predicted_subject(session, problem, profile);
 }
 
-/// What another value of one axis would change, three of those that the model tells apart.
+/// The best other value of each axis that the model tells apart, the most promising first.
 void print_alternatives(std::ostream& out, const std::vector<Alternative>& all) {
   constexpr double kNoticeable = 0.98;
-  constexpr std::size_t kMostShown = 3;
-  if (all.empty()) {
-    return;
+  constexpr std::size_t kMostShown = 5;
+  std::set<std::string> axes;
+  for (const Alternative& one : all) {
+    const bool is_shown = one.time_ratio < kNoticeable && axes.size() < kMostShown &&
+                          axes.insert(one.choice.substr(0, one.choice.find('='))).second;
+    if (is_shown) {
+      out << (axes.size() == 1 ? "  By the model, all else equal: " : ", ") << one.choice
+          << " changes the time by " << change_text(1.0, one.time_ratio);
+    }
   }
-  const auto end = std::ranges::find_if(
-      all, [](const Alternative& one) { return one.time_ratio >= kNoticeable; });
-  const std::vector<Alternative> faster(all.begin(), end);
-  if (faster.empty()) {
+  if (!axes.empty()) {
+    out << ".\n";
+  } else if (!all.empty()) {
     out << "  By the model no other value of one axis saves 2 % of the time (" << all.size()
         << " tried).\n";
-    return;
   }
-  out << "  By the model, all else equal:";
-  for (std::size_t i = 0; i < std::min(faster.size(), kMostShown); ++i) {
-    out << (i == 0 ? " " : ", ") << faster[i].choice << " changes the time by "
-        << change_text(1.0, faster[i].time_ratio);
-  }
-  out << ".\n";
 }
 
 Json alternatives_json(const std::vector<Alternative>& all) {
