@@ -48,9 +48,10 @@ int PartitionedL2<Cache>::touch(int pair, int sectors, int partition) {
   const auto index = static_cast<std::size_t>(partition);
   int fetched = touch_home(pair, partition);
   const int copied = sectors - pair_homes_[index];
-  if (copied == 0 || partitions_[index].touch(pairs_ + pair, copied)) {
+  if (copied == 0) {
     return fetched;
   }
+  static_cast<void>(partitions_[index].touch(pairs_ + pair, copied));
   for (int other = 0; other < static_cast<int>(partitions_.size()); ++other) {
     fetched += other == partition ? 0 : touch_home(pair, other);
   }
@@ -69,8 +70,8 @@ void PartitionedL2<Cache>::read_once(int sectors, int partition) {
 template <typename Cache>
 void PartitionedL2<Cache>::write_once(int sectors) {
   compulsory_misses_ += sectors;
-  for (int i = 0; i < static_cast<int>(partitions_.size()); ++i) {
-    partitions_[static_cast<std::size_t>(i)].touch_once(home_sectors(sectors, i));
+  for (Cache& partition : partitions_) {
+    partition.touch_once(sectors);
   }
 }
 
