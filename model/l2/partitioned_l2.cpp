@@ -48,10 +48,9 @@ int PartitionedL2<Cache>::touch(int pair, int sectors, int partition) {
   const auto index = static_cast<std::size_t>(partition);
   int fetched = touch_home(pair, partition);
   const int copied = sectors - pair_homes_[index];
-  if (copied == 0) {
+  if (copied == 0 || partitions_[index].touch(pairs_ + pair, copied)) {
     return fetched;
   }
-  static_cast<void>(partitions_[index].touch(pairs_ + pair, copied));
   for (int other = 0; other < static_cast<int>(partitions_.size()); ++other) {
     fetched += other == partition ? 0 : touch_home(pair, other);
   }
