@@ -2,7 +2,6 @@
 #include "core/operation.h"
 #include "core/sha256.h"
 #include "generator/compile_log.h"
-#include "generator/confined.h"
 #include "generator/cubin_cache.h"
 #include "generator/nvrtc.h"
 #include "generator/template_set.h"

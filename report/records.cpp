@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/explain/metrics.h"
+#include "core/metrics.h"
 #include "report/report.h"
 
 #include <algorithm>

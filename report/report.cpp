@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "core/text_table.h"
-#include "report/explain/metrics.h"
 
 #include <algorithm>
 #include <functional>

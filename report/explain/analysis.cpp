@@ -2,9 +2,9 @@
 #include "report/explain/analysis.h"
 
 #include "core/architectures.h"
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "core/operation.h"
-#include "report/explain/metrics.h"
 
 #include <algorithm>
 #include <cmath>

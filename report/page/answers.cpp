@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "report/explain/analysis.h"
-#include "report/explain/metrics.h"
 #include "report/page/page_data.h"
 #include "report/report.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "model/prediction_error.h"
-#include "report/explain/metrics.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"

@@ -2,7 +2,6 @@
 #include "tuner/run/finals.h"
 
 #include "tuner/statistics/statistics.h"
-#include "tuner/statistics/stopping_rule.h"
 
 #include <algorithm>
 #include <cmath>

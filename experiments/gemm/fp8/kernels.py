@@ -5,6 +5,7 @@ import concurrent.futures
 import ctypes
 import dataclasses
 import hashlib
+import os
 import pathlib
 import re
 import subprocess
@@ -119,16 +120,24 @@ class Config:
 _library = None
 
 
+def made(target, command):
+    """Runs `command(file)`, whose file becomes `target` at once: another process may have loaded the last."""
+    file = target.with_name(f"{os.getpid()}-{target.name}")
+    subprocess.run(command(str(file)), check=True)
+    file.replace(target)
+
+
 def library():
     global _library
     if _library is None:
         (BUILD / "common").mkdir(parents=True, exist_ok=True)
-        subprocess.run([f"{ROOT}/scripts/write_wgmma", str(BUILD / "common/wgmma_widths.cuh")], check=True)
+        made(BUILD / "common/wgmma_widths.cuh", lambda out: [f"{ROOT}/scripts/write_wgmma", out])
         target = BUILD / "launcher.so"
-        subprocess.run(["g++", "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT}",
-                        f"-I{ROOT}/include", f"-I{ROOT}/templates", "-I/usr/local/cuda/include",
-                        str(pathlib.Path(__file__).with_name("launcher.cpp")), "-o", str(target),
-                        "-L/usr/local/cuda/lib64/stubs", "-lcuda"], check=True)
+        made(target, lambda out: [
+            "g++", "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT}", f"-I{ROOT}/include",
+            f"-I{ROOT}/templates", "-I/usr/local/cuda/include",
+            str(pathlib.Path(__file__).with_name("launcher.cpp")), "-o", out,
+            "-L/usr/local/cuda/lib64/stubs", "-lcuda"])
         _library = ctypes.CDLL(str(target.resolve()))
         _library.load.restype = ctypes.c_void_p
         _library.load.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
