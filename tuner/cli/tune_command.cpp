@@ -279,8 +279,8 @@ RankedSpace ranked_space(const Problem& problem, const GpuChoice& gpu, const Spa
     return ranked;
   }
   const std::vector<Variant> listed = ranked.space.variants;
-  const std::vector<double> times_us =
-      model_predictor(problem, gpu.device, thread_count(threads))(listed);
+  const auto times = model_predictor(problem, gpu.device, thread_count(threads))(listed);
+  const std::vector<double>& times_us = times->all_us();
   ranked.space.variants.clear();
   for (const std::size_t place : shortlist(listed, times_us)) {
     ranked.space.variants.push_back(listed[place]);

@@ -57,7 +57,8 @@ std::vector<Alternative> alternatives(const Problem& problem, const Variant& var
   for (const Alternative& one : all) {
     variants.push_back(one.variant);
   }
-  const std::vector<double> times_us = model_predictor(problem, device, threads)(variants);
+  const auto times = model_predictor(problem, device, threads)(variants);
+  const std::vector<double>& times_us = times->all_us();
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].time_ratio = times_us[i + 1] / times_us.front();
   }

@@ -37,13 +37,13 @@ std::string nothing_left_message(const Problem& problem, const DeviceInfo& devic
 }
 
 /// As many as a screen shows beside what follows.
-std::vector<RankedGuess> first_ranked(const std::vector<Variant>& space,
-                                      const std::vector<double>& times_us) {
+std::vector<RankedGuess> first_ranked(const std::vector<Variant>& space, PredictedTimes& times) {
   constexpr std::size_t kShown = 5;
   std::vector<RankedGuess> first;
-  for (const std::size_t place : shortlist(space, times_us)) {
-    if (first.size() < kShown && std::isfinite(times_us[place])) {
-      first.push_back({space[place], times_us[place]});
+  for (const std::size_t place : first_of_shortlist(space, times, kShown)) {
+    const double time_us = times.at_least_us()[place];
+    if (std::isfinite(time_us)) {
+      first.push_back({space[place], time_us});
     }
   }
   return first;
@@ -72,10 +72,10 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
   const auto predict =
       model_predictor(report.problem, report.device, thread_count(options.compile_threads));
   return make_strategy(options.search, std::move(variants), [&](const std::vector<Variant>& space) {
-    std::vector<double> times_us = predict(space);
-    report.ranking = first_ranked(space, times_us);
+    auto times = predict(space);
+    report.ranking = first_ranked(space, *times);
     progress.ranked(report.ranking);
-    return times_us;
+    return times;
   });
 }
 
