@@ -18,6 +18,8 @@
 
 namespace swr {
 
+inline std::string text(int value) { return std::to_string(value); }
+
 /// Lives in the device's primary context.
 struct GpuBench {
   GpuBench();

@@ -2,6 +2,7 @@
 // The portable GEMM family against the reference: every value of every axis, ragged, unaligned and
 // tiny sizes, both input types, the three output types, layouts, batches and splits.
 #include "tests/gpu/gemm_case.h"
+#include "tests/gpu/gpu_test.h"
 #include <swr/gemm_problem.h>
 
 #include <array>
@@ -11,8 +12,6 @@
 
 namespace swr {
 namespace {
-
-std::string text(int value) { return std::to_string(value); }
 
 /// Ragged in every size, several tiles along m and n, several k-blocks.
 GemmProblem ragged(GemmLayout layout = GemmLayout::nt) {

@@ -30,8 +30,6 @@ struct VariantCase {
   *stream << to_string(given.problem) << " " << to_key(given.variant);
 }
 
-inline std::string text(int value) { return std::to_string(value); }
-
 /// Two batches of four query heads on two key heads, ragged in both lengths, rows that see all of
 /// the keys and rows that do not.
 inline AttentionProblem common_problem() {
