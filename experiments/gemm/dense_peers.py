@@ -3,8 +3,7 @@
 """swr's dense GEMM on the GPU present, beside torch.matmul and cuBLASLt: sizes nobody tuned for.
 
     dense_peers.py times SWR_TUNE CSV SECONDS [COUNT SEED [whole|odd]]   the list of issue 21, then drawn sizes,
-                                                  `whole` or `odd` only those whose rows are whole 16 bytes, or not;
-                                                  nothing is tuned where SWR_TUNE is `none`
+                                                  `whole` or `odd` only those whose rows are whole 16 bytes, or not
     dense_peers.py random COUNT [odd]             the new tiles, or kernels for odd rows, against fp64
     dense_peers.py kernels                        the kernels of torch.matmul where rows are odd
 
@@ -165,9 +164,9 @@ def times(program, csv, seconds, count, seed, rows_are):
             if rows_are and (alignment_of(size) == 16) != (rows_are == "whole"):
                 continue
             try:
-                variant = tune(program, database, size, 25) if program != "none" else "untuned"
+                variant = tune(program, database, size, 25)
                 inputs = Rotated(size)
-                graphs, wrong, _lt = contestants(size, inputs, swr, database if program != "none" else None)
+                graphs, wrong, _lt = contestants(size, inputs, swr, database)
                 samples = gpu_timing.sample_in_turns(graphs, 7, number)
                 us = [statistics.median(samples[name]) for name in columns]
             except (RuntimeError, subprocess.TimeoutExpired, swr.Error) as error:

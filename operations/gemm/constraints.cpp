@@ -161,11 +161,12 @@ Reason threads(const Candidate& c) {
                          c.device);
 }
 
-/// Of types of 16 bits, rows that TMA cannot take are copied and stored by warps.
+/// Of types of 16 bits, rows that TMA cannot take are copied and stored by warps. A bias is read in
+/// pairs of columns.
 Reason copy_alignment(const Candidate& c) {
   const GemmProblem& p = c.problem;
-  const bool takes_odd_rows =
-      !is_fp8(p.dtype) && p.output != OutputType::fp8 && p.groups == GemmGroups::none;
+  const bool takes_odd_rows = !is_fp8(p.dtype) && p.output != OutputType::fp8 &&
+                              p.groups == GemmGroups::none && !(p.has_bias && p.n % 2 != 0);
   if (!c.is_hopper() || takes_odd_rows) {
     return std::nullopt;
   }
