@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
+#include "core/metrics.h"
 #include "report/explain/likely_text.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>

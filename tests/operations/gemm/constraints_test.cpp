@@ -131,6 +131,11 @@ TEST(GemmConstraints, HopperTakesOddRowsOfSixteenBitTypesWithoutGroups) {
     problem.dtype = DType::e4m3;
     EXPECT_TRUE(is_rejected(problem));
   }
+  GemmProblem odd_columns = problem_of(100, 501, 300);
+  odd_columns.alignment_bytes = 2;
+  EXPECT_FALSE(is_rejected(odd_columns));
+  odd_columns.has_bias = true;
+  EXPECT_TRUE(is_rejected(odd_columns)) << "a bias is read in pairs of columns";
   whole.dtype = DType::e4m3;
   EXPECT_FALSE(is_rejected(whole));
 }
