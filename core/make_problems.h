@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Problems from the values that a person gives for their fields.
+// Problems from what a person asks: values of their fields, or a published model.
 #pragma once
 
 #include <swr/problem.h>
+#include <swr/problem_size.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,5 +19,16 @@ using ProblemValues = std::map<std::string, std::vector<int>, std::less<>>;
 /// One problem for every combination of the values; those of the first field vary fastest. Throws:
 /// Error{invalid_argument} as validate().
 std::vector<Problem> make_problems(const Operation& operation, const ProblemValues& values);
+
+// What is asked of a published model.
+
+/// What a model's configuration does not say.
+struct ModelWork {
+  std::vector<int> lengths;  ///< Of sequences.
+  std::vector<int> batches = {1};
+  bool causal = false;
+  std::optional<DType> dtype;  ///< Instead of the model's.
+  bool training = false;       ///< Backward passes too.
+};
 
 }  // namespace swr

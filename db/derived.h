@@ -17,7 +17,7 @@ namespace swr {
 [[noreturn]] inline void reject_unregistered(const Operation& operation) {
   throw Error(ErrorCode::invalid_argument,
               "operation " + std::string(operation.name()) +
-                  " is not registered; add it to operations/registry.cpp");
+                  " is not registered; add it to operations/CMakeLists.txt");
 }
 
 /// Of operations that were registered after the first question.

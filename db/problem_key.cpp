@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/problem_key.h"
 
-#include "core/mixed_hash.h"
+#include "core/sha256.h"
 #include "db/derived.h"
 
 #include <algorithm>

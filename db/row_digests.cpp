@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/row_digests.h"
 
-#include "core/mixed_hash.h"
+#include "core/sha256.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Statement.h>

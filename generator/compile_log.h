@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Reads what ptxas -v reports about a kernel out of a compilation log.
+// What compiling needs beside NVRTC: its log read, and work that can open no file.
 #pragma once
 
 #include <swr/kernel.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,5 +18,12 @@ std::optional<KernelResources> parse_resources(std::string_view log, std::string
 /// A compiler's log for people: its first line with an error, or its first where none has, with
 /// what to do about it, where that is known, and the rest once, from the next line on.
 std::string failure_text(std::string_view log);
+
+// Work that can open no file, whatever it is made to try.
+
+/// Does the work on a thread of its own, for which the system refuses every call that names a file,
+/// a process or a connection, as if none existed (seccomp). False, and nothing is done, where the
+/// system cannot do that. Other threads are as before. Throws: what `work` throws.
+bool run_confined(const std::function<void()>& work);
 
 }  // namespace swr

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "generator/confined.h"
-
+#include "generator/compile_log.h"
 #include <swr/error.h>
 
 #include <array>

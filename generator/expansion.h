@@ -59,6 +59,20 @@ inline void require_no_tiles(const SpaceOptions& options, const std::string& axe
   }
 }
 
+/// Every variant with each value of one axis: those that it is restricted to, else usual(variant).
+template <typename Usual>
+std::vector<Variant> with_axis(const std::vector<Variant>& variants, const Axis& axis,
+                               const SpaceOptions& options, const Usual& usual) {
+  const Values* const asked = restriction_of(options, axis.name);
+  std::vector<Variant> all;
+  for (const Variant& variant : variants) {
+    const auto expanded =
+        expand({variant}, axis, asked != nullptr ? *asked : Values(usual(variant)));
+    all.insert(all.end(), expanded.begin(), expanded.end());
+  }
+  return all;
+}
+
 /// Every combination of the axes' values: those an axis is restricted to, else usual(variant,
 /// name), where the axes before have their values already.
 template <typename Usual>
@@ -66,14 +80,8 @@ std::vector<Variant> every_choice(const Variant& first, std::span<const Axis> ax
                                   const SpaceOptions& options, const Usual& usual) {
   std::vector<Variant> all{first};
   for (const Axis& axis : axes) {
-    const Values* const asked = restriction_of(options, axis.name);
-    std::vector<Variant> more;
-    for (const Variant& variant : all) {
-      const Values values = asked != nullptr ? *asked : usual(variant, axis.name);
-      const std::vector<Variant> expanded = expand({variant}, axis, values);
-      more.insert(more.end(), expanded.begin(), expanded.end());
-    }
-    all = std::move(more);
+    all = with_axis(all, axis, options,
+                    [&](const Variant& variant) { return usual(variant, axis.name); });
   }
   return all;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "report/kernel_tuner_cache.h"
-
 #include "core/bounded_json.h"
 #include "core/files.h"
 #include "core/operation.h"
 #include "kernel_spec/spec/kernel_plan.h"
+#include "report/other_formats.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 #include "report/other_formats.h"
 
 #include "core/fields.h"
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "core/operation.h"
-#include "report/explain/metrics.h"
 #include "tuner/statistics/statistics.h"
 #include <swr/error.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/recent_tensor_maps.h"
 
-#include "core/mixed_hash.h"
+#include "core/sha256.h"
 #include "driver/cuda_driver.h"
 
 #include <algorithm>

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """swr's dense GEMM on the GPU present, beside torch.matmul and cuBLASLt: sizes nobody tuned for.
 
-    dense_peers.py times SWR_TUNE CSV SECONDS [COUNT SEED [copied]]   the list of issue 21, then drawn sizes,
-                                                  with `copied` only those whose rows are whole 16 bytes
-    dense_peers.py padded SWR_TUNE COUNT          drawn sizes of other rows: copied to padded ones and back
-    dense_peers.py random COUNT                   the new tiles against fp64
+    dense_peers.py times SWR_TUNE CSV SECONDS [COUNT SEED [whole|odd]]   the list of issue 21, then drawn sizes,
+                                                  `whole` or `odd` only those whose rows are whole 16 bytes, or not;
+                                                  nothing is tuned where SWR_TUNE is `none`
+    dense_peers.py random COUNT [odd]             the new tiles, or kernels for odd rows, against fp64
+    dense_peers.py kernels                        the kernels of torch.matmul where rows are odd
 
 Each size is tuned on the spot (model, 48 variants). CUDA graphs in turns; A and B are copies that launches
 take in turn, more than L2 holds."""
@@ -42,10 +43,10 @@ def drawn(count, seed):
             yield (*size, *more)
 
 
-def is_copied(size):
-    """Whether the copy engine takes all three matrices."""
+def alignment_of(size):
+    """The largest power of two, at most 16, that divides the bytes of the rows of all three matrices."""
     m, n, k, layout, _ = size
-    return n % 8 == 0 and (m if layout == "tn" else k) % 8 == 0 and (k if layout == "nt" else n) % 8 == 0
+    return math.gcd(16, 2 * n, 2 * (m if layout == "tn" else k), 2 * (k if layout == "nt" else n))
 
 
 class CublasLt:
@@ -98,7 +99,7 @@ def tune(program, database, size, limit):
     m, n, k, layout, dtype = size
     done = subprocess.run(
         [program, "--op", "gemm", "--m", str(m), "--n", str(n), "--k", str(k), "--dtype", dtype, "--layout", layout,
-         "--strategy", "model", "--budget", "48", "--no-counters", "--quiet", "--db", database],
+         "--alignment", str(alignment_of(size)), "--strategy", "model", "--budget", "48", "--no-counters", "--quiet", "--db", database],
         capture_output=True, text=True, timeout=limit)
     best = [line for line in done.stdout.splitlines() if line.startswith("best: ")]
     return best[0][6:].split(":")[0].replace(",", "") if best else "failed " + (done.stderr.strip() or done.stdout)[-200:]
@@ -149,7 +150,7 @@ def contestants(size, inputs, swr, database):
     return graphs, wrong, lt
 
 
-def times(program, csv, seconds, count, seed, copied):
+def times(program, csv, seconds, count, seed, rows_are):
     import swr
     end, database = time.monotonic() + seconds, "dense.db"
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
@@ -161,12 +162,12 @@ def times(program, csv, seconds, count, seed, copied):
         for number, size in enumerate(listed + list(drawn(count, seed))):
             if time.monotonic() > end:
                 break
-            if copied and not is_copied(size):
+            if rows_are and (alignment_of(size) == 16) != (rows_are == "whole"):
                 continue
             try:
-                variant = tune(program, database, size, 25)
+                variant = tune(program, database, size, 25) if program != "none" else "untuned"
                 inputs = Rotated(size)
-                graphs, wrong, _lt = contestants(size, inputs, swr, database)
+                graphs, wrong, _lt = contestants(size, inputs, swr, database if program != "none" else None)
                 samples = gpu_timing.sample_in_turns(graphs, 7, number)
                 us = [statistics.median(samples[name]) for name in columns]
             except (RuntimeError, subprocess.TimeoutExpired, swr.Error) as error:
@@ -190,86 +191,110 @@ def times(program, csv, seconds, count, seed, copied):
         print(f"{name}, untuned of tuned: geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}", flush=True)
 
 
-def padded(program, count):
-    """What copies of A and B to rows of whole 128 bytes, and of C back, would bring: by torch, all timed."""
-    import swr
-    database = "padded.db"
-    new = lambda rows, columns, dtype: torch.empty(rows, math.ceil(columns / 64) * 64, device="cuda",
-                                                   dtype=dtype)[:, :columns]
-    for size in [size for size in drawn(200, 20261125) if not is_copied(size)][:count]:
-        m, n, k, layout, dtype = size
-        whole_n = math.ceil(n / 8) * 8
-        variant = tune(program, database, (m, whole_n, k, layout, dtype), 25)
-        inputs = Rotated(size)
-        swr.configure(database=database)
-        of_a = new(*inputs.a[0].shape, TYPES[dtype])
-        wide = new(whole_n, k, TYPES[dtype]) if layout == "nt" else new(k, whole_n, TYPES[dtype])
-        of_b = wide[:n] if layout == "nt" else wide[:, :n]
-
-        def copied():
-            turn = inputs.turn()
-            of_a.copy_(inputs.a[turn])
-            of_b.copy_(inputs.b[turn])
-            c = swr.matmul(of_a.t() if layout == "tn" else of_a, wide.t() if layout == "nt" else wide)
-            inputs.c.copy_(c[:, :n])
-        graph = lambda call: gpu_timing.graph_of(call, 400.0, 32, inputs.copies)
-        inputs.next = -1
-        copied()
-        expected = inputs.views[0][0].double() @ inputs.views[0][1].double()
-        error = ((inputs.c.double() - expected).norm() / expected.norm()).item()
-        graphs = {"copied": graph(copied), "torch": graph(lambda: torch.matmul(*inputs.views[inputs.turn()]))}
-        samples = gpu_timing.sample_in_turns(graphs, 7, 1)
-        us = {name: statistics.median(samples[name]) for name in graphs}
-        print(f"{m}x{n}x{k} {layout} {dtype}: copied {us['copied']:.1f} torch {us['torch']:.1f} us, "
-              f"{us['torch'] / us['copied']:.3f}, error {error:.1e}, {variant}", flush=True)
-
-
-def check_random(count):
-    """Random sizes, each twice, which must give the same bits."""
-    sys.path.append(str(pathlib.Path(__file__).resolve().parent / "fp8"))
-    from kernels import Config, Kernels
+def new_forms(config_of):
+    """Forms of whole rows, with the sizes that are drawn for them."""
     forms = [((192, 168), dict(consumers=3)), ((192, 128), dict(consumers=3, cluster=(2, 1, 1))),
              ((192, 160), dict(consumers=3, splits=3)), ((256, 152), dict(cluster=(2, 1, 1))),
              ((256, 176), dict(cluster=(1, 2, 1), output="fp32")), ((128, 248), {}),
              ((128, 184), dict(mainloop="pingpong")), ((128, 200), dict(cluster=(4, 1, 1), persistence="grid")),
              ((128, 144), dict(cluster=(1, 4, 1), persistence="grid", splits=2))]
-    configs = [Config(tile, **{"dtype": "bf16", "scaling": "none", "tile_k": 64, **more}) for tile, more in forms]
+    sizes = lambda draw: (draw.randint(1, 2500), 8 * draw.randint(1, 300), 8 * draw.randint(24, 200))
+    return [config_of(tile, **more) for tile, more in forms], sizes
+
+
+def odd_forms(config_of):
+    """Those that copy A and B first, and whose warps store C."""
+    layouts = [dict(layout=layout) for layout in ("nt", "nn", "tn")]
+    forms = [((128, 192), dict(mainloop="pingpong")), ((256, 160), dict(cluster=(1, 2, 1))),
+             ((64, 96), dict(consumers=1, dtype="fp16", output="fp16", persistence="grid")),
+             ((128, 256), dict(cluster=(2, 1, 1), reads_c=True)),
+             ((128, 80), dict(cluster=(1, 1, 2), persistence="grid", output="fp32", reads_c=True, alignment=4))]
+    log = lambda draw, most: round(math.exp(draw.uniform(0, math.log(most))))
+    sizes = lambda draw: (log(draw, 1200), log(draw, 1200), max(130, log(draw, 2000)) if draw.random() < 0.5 else log(draw, 128))
+    return [config_of(tile, **{"alignment": 2, **layout, **more}) for tile, more in forms for layout in layouts], sizes
+
+
+class Placed:
+    """A matrix whose rows lie `gap` units apart after `skipped` of them, in memory of NaN."""
+
+    def __init__(self, rows, columns, dtype, unit, draw):
+        stride = (math.ceil(columns / unit) + draw.randint(0, 2)) * unit
+        skipped = unit * draw.randint(0, 3) + 64
+        self.memory = torch.full((skipped + rows * stride + 64,), float("nan"), dtype=dtype, device="cuda")
+        self.view = self.memory[skipped:skipped + rows * stride].view(rows, stride)[:, :columns]
+        self.view.copy_(torch.randn(rows, columns, device="cuda"))
+
+    def is_kept(self):
+        """Whether all but the rows is still NaN, which the rows become."""
+        self.view.fill_(float("nan"))
+        return bool(self.memory.isnan().all())
+
+
+def check_random(count, odd):
+    """Random sizes, each twice, which must give the same bits."""
+    sys.path.append(str(pathlib.Path(__file__).resolve().parent / "fp8"))
+    from kernels import Config, Kernels
+    config_of = lambda tile, **more: Config(tile, **{"dtype": "bf16", "scaling": "none", "tile_k": 64, **more})
+    configs, sizes = (odd_forms if odd else new_forms)(config_of)
     kernels = Kernels()
     kernels.compile(configs, keep_spilled=True)
     draw = random.Random(21)
     wrong, worst = 0, 0.0
     for number in range(count):
         config = configs[number % len(configs)]
-        m, n, k = (draw.randint(1, 2500), 8 * draw.randint(1, 300), 8 * draw.randint(24, 200))
+        m, n, k = sizes(draw)
+        if config.cluster[2] > 1 or config.splits > 1:
+            k = max(k, 64 * max(config.cluster[2], config.splits))
         torch.manual_seed(number)
-        a, b = (torch.randn(rows, k, device="cuda", dtype=torch.bfloat16) for rows in (m, n))
-        type_of_c = torch.float32 if config.output == "fp32" else torch.bfloat16
+        dtype, type_of_c = TYPES[config.dtype], {"fp32": torch.float32, **TYPES}[config.output]
+        unit = config.alignment // 2
+        tn, nt = config.layout == "tn", config.layout == "nt"
+        a = Placed(k if tn else m, m if tn else k, dtype, unit, draw)
+        b = Placed(n if nt else k, k if nt else n, dtype, unit, draw)
+        c = Placed(m, n, type_of_c, max(1, unit * 2 // type_of_c.itemsize), draw)
+        alpha, beta = draw.choice((1.0, 0.5, 0.0)) if odd else 1.0, draw.choice((0.0, 0.5)) if config.reads_c else 0.0
+        before = c.view.clone()
+        run = kernels.launcher(config, a.view, b.view, c.view, alpha=alpha, beta=beta)
         results = []
         for _ in range(2):
-            c = torch.full((m + 2, n), float("nan"), dtype=type_of_c, device="cuda")
-            kernels.launcher(config, a, b, c[1:-1])()
-            results.append(c)
-        expected = a.double() @ b.double().t()
-        magnitude = a.double().abs() @ b.double().abs().t()
-        unit = 2.0**-24 if config.output == "fp32" else 2.0**-8
-        error = ((results[0][1:-1].double() - expected).abs() / (unit * expected.abs() + 2e-6 * magnitude)).max().item()
-        outside = results[0][0].isnan().all() and results[0][-1].isnan().all()
-        same = torch.equal(results[0][1:-1], results[1][1:-1])
+            c.view.copy_(before) if beta else c.view.fill_(float("nan"))
+            run()
+            results.append(c.view.clone())
+        of_a, of_b = a.view.double(), b.view.double()
+        of_a, of_b = of_a.t() if tn else of_a, of_b.t() if nt else of_b
+        expected = alpha * of_a @ of_b + (beta * before.double() if beta else 0.0)
+        magnitude = abs(alpha) * of_a.abs() @ of_b.abs() + beta * before.double().abs()
+        unit = {"fp32": 2.0**-24, "bf16": 2.0**-8, "fp16": 2.0**-11}[config.output]
+        error = ((results[0].double() - expected).abs() / (unit * expected.abs() + 2e-6 * magnitude + 1e-7)).max().item()
+        same, kept = torch.equal(results[0], results[1]), c.is_kept()
         worst = max(worst, error)
-        if not (error <= 1.1 and outside and same):
+        if not (error <= 1.1 and kept and same):
             wrong += 1
-            print(f"WRONG {m}x{n}x{k} {config}: {error:.2f} of the bound, same bits {same}, outside kept {bool(outside)}",
+            print(f"WRONG {m}x{n}x{k} {config.layout} {config}: {error:.2f} of the bound, same bits {same}, outside kept {kept}",
                   flush=True)
     print(f"random: {count} problems, {len(configs)} kernels, {wrong} wrong, largest error {worst:.2f} of the bound")
     return wrong
 
 
+def print_kernels():
+    from torch.profiler import ProfilerActivity, profile
+    for size in [(4737, 1063, 4259, "nt", "bf16"), (709, 14387, 3626, "nt", "fp16"), (904, 484, 4895, "nn", "fp16"),
+                 (35, 3545, 6039, "nn", "fp16"), (13411, 109, 1837, "tn", "bf16")]:
+        inputs = Rotated(size)
+        torch.matmul(*inputs.views[0])
+        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+            torch.matmul(*inputs.views[0])
+            torch.cuda.synchronize()
+        print(size, [(event.key, event.device_time_total) for event in profiled.key_averages()
+                     if event.device_time_total > 0], flush=True)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "random":
-        sys.exit(check_random(int(sys.argv[2])) > 0)
-    if sys.argv[1] == "padded":
-        padded(sys.argv[2], int(sys.argv[3]))
+        sys.exit(check_random(int(sys.argv[2]), "odd" in sys.argv[3:]) > 0)
+    if sys.argv[1] == "kernels":
+        print_kernels()
         sys.exit()
     given = sys.argv[2:]
     times(given[0], given[1], float(given[2]), int(given[3]) if len(given) > 3 else 200,
-          int(given[4]) if len(given) > 4 else 20261125, len(given) > 5)
+          int(given[4]) if len(given) > 4 else 20261125, given[5] if len(given) > 5 else "")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "db/match.h"
 #include "experiments/studies/gemm_study.h"
 #include "report/explain/analysis.h"
-#include "report/explain/metrics.h"
 #include "report/report.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/studies/study.h"
 
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "db/match.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "report/explain/analysis.h"
-#include "report/explain/metrics.h"
 #include "report/report.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

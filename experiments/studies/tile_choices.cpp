@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/studies/tile_choices.h"
 
+#include "core/metrics.h"
 #include "core/number_text.h"
-#include "report/explain/metrics.h"
 #include "report/report.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -62,6 +62,26 @@ class Case:
             cu_seqlens_q=self.starts, page_size=self.page, causal=True, window_size=self.window,
             has_softcap=self.softcap > 0.0))
 
+    def flashinfer(self):
+        """Planned on the host, which vLLM has it do once a step."""
+        import flashinfer
+
+        space = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+        pages = self.table.shape[1]
+        starts = torch.arange(0, (self.batch + 1) * pages, pages, dtype=torch.int32)
+        last = torch.full((self.batch,), (self.keys - 1) % self.page + 1, dtype=torch.int32)
+        shape = (self.heads, self.kv_heads, self.head_dim, self.page)
+        of_type = {"q_data_type": self.q.dtype, "kv_data_type": self.q.dtype}
+        if self.queries == 1:
+            wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, use_tensor_cores=True)
+            wrapper.plan(starts, self.table.flatten(), last, *shape, **of_type)
+        else:
+            wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(space)
+            wrapper.plan(self.starts.cpu(), starts, self.table.flatten(), last, *shape, causal=True,
+                         **of_type)
+        out = torch.empty_like(self.q)
+        return lambda layer: wrapper.run(self.q, tuple(self.caches[layer % len(self.caches)]), out=out)
+
     def swr(self, workspace, ready=True, bound=None):
         out = torch.empty_like(self.q)
 
@@ -128,7 +148,7 @@ def right(_):
     """How far each is from fp32: sinks, windows, softcaps, and queries that see no key."""
     for queries, keys, window, sinks, softcap in [
             *itertools.product((1, 300), (100, 3000), (-1, 127), (None, 0.5, 4.0), (0.0,)),
-            *itertools.product((1, 300), (100, 3000), (-1,), (None,), (5.0, 50.0))]:
+            *itertools.product((1, 300), (100, 3000), (-1,), (None, 4.0), (5.0, 50.0, 500.0))]:
         case = Case(3, keys, queries, heads=64, head_dim=64, softcap=softcap)
         case.window = (window, 0) if window >= 0 else (-1, -1)
         if sinks:
@@ -138,6 +158,15 @@ def right(_):
                  (("swr", case.swr(None)), ("FlashAttention-3", case.flash_attention()))}
         print(f"right | {queries} on {keys}, window {window}, sinks {sinks}, softcap {softcap} | "
               + " | ".join(f"{name} {off:.2e}" for name, off in found.items()), flush=True)
+
+
+def add_flashinfer(case, calls):
+    try:
+        call = case.flashinfer()
+        call(0)
+        calls["FlashInfer"] = call
+    except Exception as error:  # It is named; the others go on.
+        print(f"times | FlashInfer does not take {case.batch} x {case.keys}: {error}", flush=True)
 
 
 def times(given):
@@ -154,6 +183,8 @@ def times(given):
         case = Case(batch, keys, queries, **options)
         calls = {"FlashAttention-3": case.planned(), "swr": case.swr(workspace),
                  "swr, not told": case.swr(workspace, ready=False)}
+        if given.flashinfer and not options:
+            add_flashinfer(case, calls)
         off = distance(calls["swr"](0), calls["FlashAttention-3"](0).float())
         found = times_of(calls)
         ratios.append(found["FlashAttention-3"] / found["swr"])
@@ -175,6 +206,7 @@ def main():
     parser.add_argument("do", nargs="+", choices=["right", "times"])
     parser.add_argument("--cases", nargs="+", default=["decode", "queries", "prompts"])
     parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--flashinfer", action="store_true", help="beside the two, where it serves a case")
     given = parser.parse_args()
     print(torch.cuda.get_device_name(), torch.__version__, flush=True)
     for name in given.do:

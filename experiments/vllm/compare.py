@@ -22,6 +22,7 @@ SMALL_CACHE = {"kv_cache_memory_bytes": 3 << 30}
 CONTENDERS = {
     "FLASH_ATTN": ("FLASH_ATTN", {}, {}), "swr": ("CUSTOM", {}, {}),
     "TRITON_ATTN": ("TRITON_ATTN", {}, {}),  # How much two of vLLM's own differ.
+    "FLASHINFER": ("FLASHINFER", {"kernel_config": {"enable_flashinfer_autotune": False}}, {}),
     "swr, pages of 16": ("CUSTOM", {"block_size": 16}, {}),
     "swr, linear layers too": ("CUSTOM", {}, {"SWR_VLLM_LINEAR": "1"}),
     "FLASH_ATTN, FP8": ("FLASH_ATTN", {"quantization": "fp8"}, {}),
@@ -118,12 +119,13 @@ def compare_tokens(engines, name):
     return all_right
 
 
-def soak(engines, name, count, seconds, folder):
+def soak(engines, name, given):
     """Requests that come, are cancelled and preempted at random: those that ended in both engines have
     the same tokens but for ties. A process is both engine and model, which spares time."""
-    paths = [pathlib.Path(folder) / f"soak.{i}" for i in range(len(engines))]
+    paths = [pathlib.Path(given.folder) / f"soak.{i}" for i in range(len(engines))]
     for at, (engine, path) in enumerate(zip(engines, paths)):
-        engine.tell("soak", count=count, seconds=seconds, seed=at, path=str(path))
+        engine.tell("soak", count=given.requests, seconds=given.seconds, seed=at, path=str(path),
+                    generated=given.generated)
     for engine in engines:
         print(f"soak | {name} | {engine.label} | {engine.answer()}", flush=True)
     ended = []
@@ -206,7 +208,7 @@ def run(name, engines, given):
     if "tokens" in given.do:
         right &= compare_tokens(engines, name)
     if "soak" in given.do:
-        right &= soak(engines, name, given.requests, given.seconds, given.folder)
+        right &= soak(engines, name, given)
     if "times" in given.do:
         time_in_turns(engines, name, given.rounds)
     for engine in engines:
@@ -223,6 +225,8 @@ def main():
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--requests", type=int, default=100000)
     parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--generated", type=int, default=16,
+                        help="tokens of a request at most; 200 outgrow the cache, so that many are preempted")
     parser.add_argument("--do", nargs="+", choices=["tokens", "times", "soak"], default=["tokens", "times"],
                         help="soak is alone: its cache holds less than runs at a time")
     given = parser.parse_args()

@@ -21,9 +21,12 @@ def fill(model):
     import torch
 
     generator = torch.Generator(device="cuda").manual_seed(7)
+    for name, layer in sorted(model.named_modules()):
+        if getattr(layer, "weight_scale", None) is not None:
+            fill_fp8(layer, 2.0 if "o_proj" in name else 1.0, generator)
     is_gemma = "Gemma" in type(model).__name__  # It adds 1 to its norms and scales its embeddings.
     for name, weight in sorted(model.named_parameters()):
-        if not weight.is_floating_point() or weight.dtype.itemsize == 1:  # FP8 stays as it is.
+        if not weight.is_floating_point() or weight.dtype.itemsize == 1 or "scale" in name:
             continue
         if weight.dim() == 1:  # Norms, biases, sinks.
             mean, deviation = (float(not is_gemma), 0.1) if "norm" in name else (0.0, 0.5)
@@ -40,6 +43,16 @@ def fill(model):
             weight.data.mul_(0.1 * spread.exp())
 
 
+def fill_fp8(layer, gain, generator):
+    """A weight of FP8 and its scale, of the deviation that a weight of bf16 has."""
+    import torch
+
+    deviation = 64.0  # Of the stored numbers, which reach 448.
+    drawn = torch.empty(layer.weight.shape, device="cuda").normal_(0.0, deviation, generator=generator)
+    layer.weight.data.copy_(drawn.clamp_(-448.0, 448.0))
+    layer.weight_scale.data.fill_(gain * layer.input_size_per_partition ** -0.5 / deviation)
+
+
 def classes_that_attend(model):
     return sorted({type(layer.impl).__name__ for layer in model.modules() if hasattr(layer, "impl")})
 
@@ -53,15 +66,15 @@ def memory_of(model):
             "reserved": torch.cuda.memory_reserved() >> 20, "process": pages >> 8}
 
 
-def request_of(number):
-    """The same in every engine: a prompt and what is wanted of it."""
+def request_of(number, generated):
+    """The same in every engine: a prompt and what is wanted of it, up to so many tokens."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
     own = random.Random(number)
     length = min(400, int(own.expovariate(1 / 40)) + 1)
     return {"prompt_token_ids": own.choices(range(3, 500), k=length)}, SamplingParams(
-        temperature=0.0, max_tokens=own.randrange(1, 17), ignore_eos=True, detokenize=False,
+        temperature=0.0, max_tokens=own.randrange(1, generated + 1), ignore_eos=True, detokenize=False,
         logprobs=8 if number % 16 == 0 else None, output_kind=RequestOutputKind.FINAL_ONLY)
 
 
@@ -95,7 +108,7 @@ class Engine:
                                   for o in outputs]
         return answer
 
-    def soak(self, count, seconds, seed, path):
+    def soak(self, count, seconds, seed, path, generated):
         """So many requests of random lengths as there is time for, a part of them cancelled at random.
         Tokens of those that ended go to a file, by number, and of one in 16 the best of each step."""
         draw, engine = random.Random(seed), self.llm.llm_engine
@@ -105,7 +118,7 @@ class Engine:
             while True:
                 is_late = time.monotonic() - begun > seconds
                 for number in itertools.islice(waiting, 0 if is_late else max(0, 512 - len(running))):
-                    engine.add_request(str(number), *request_of(number))
+                    engine.add_request(str(number), *request_of(number, generated))
                     running.append(number)
                     asked = number + 1
                 if not running:

@@ -59,7 +59,7 @@ struct AttentionBackwardParams {
   // anything when the call starts.
 
   /// What the passes need of every query row: log-sum-exp times log2(e), and rowsum(dO * O) less
-  /// the gradient of the log-sum-exp. [batch * heads_q, row_pitch] pairs.
+  /// the gradient of the log-sum-exp. [batch * heads_q, row_pitch / 2, 2 kinds, 2 rows].
   float* row_stats = nullptr;
   int row_pitch = 0;  ///< Rows of one head; even.
   /// DqSum other than none: fp32 sums of dQ, tile by tile in the order in which threads hold them.

@@ -102,7 +102,7 @@ struct ServingAttentionParams {
   int least_units = 1;
   /// Deal::ranges and direct: what CTAs leave of Q tiles that they share, as many bytes as the
   /// launch plan says, and a word per CTA that is 0 when the kernel starts and that it leaves at 0.
-  /// Launches that may overlap need their own.
+  /// Persistence::dynamic: two such words. Launches that may run side by side need their own.
   float* partials = nullptr;
   unsigned* arrivals = nullptr;
   /// The caller promises that lengths and page tables were complete before the launch ahead of this

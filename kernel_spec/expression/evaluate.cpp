@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "core/reject.h"
 #include "kernel_spec/expression/expression.h"
 #include <swr/error.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace swr::kernel_spec {
@@ -152,44 +152,9 @@ BoundExpression::BoundExpression(const Expression& expression, std::span<const s
   integers_.emplace(expression_);
 }
 
-namespace {
-
-/// Letters to insert, remove or replace.
-std::size_t edits_between(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
-
-std::string nearest_name(std::string_view name, std::span<const std::string> known) {
-  constexpr std::size_t kLongest = 64;
-  name = name.substr(0, kLongest);
-  std::string nearest;
-  std::size_t fewest = name.size() / 3 + 2;
-  for (const std::string& one : known) {
-    const std::size_t edits = edits_between(name, one.substr(0, kLongest));
-    if (edits < fewest) {
-      fewest = edits;
-      nearest = one;
-    }
-  }
-  return nearest;
-}
-
 std::string advice_for_unknown(std::string_view name, std::span<const std::string> known) {
-  const std::string nearest = nearest_name(name, known);
-  if (!nearest.empty()) {
-    return "; did you mean '" + nearest + "'?";
+  if (const auto nearest = nearest_word(name, known)) {
+    return "; did you mean '" + *nearest + "'?";
   }
   std::string all;
   for (const std::string& one : known) {

@@ -118,9 +118,6 @@ class BoundExpression {
   std::optional<IntegerProgram> integers_;  ///< There once it is bound.
 };
 
-/// The spelling among `known` that is most like `name`; empty when none is near.
-std::string nearest_name(std::string_view name, std::span<const std::string> known);
-
 /// ", did you mean 'x'?" or ", known are a, b".
 std::string advice_for_unknown(std::string_view name, std::span<const std::string> known);
 

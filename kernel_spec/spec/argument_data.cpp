@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/spec/argument_data.h"
 
-#include "core/mixed_hash.h"
 #include "core/number_text.h"
+#include "core/sha256.h"
 #include "kernel_spec/spec/spec_object.h"
 #include <swr/error.h>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "kernel_spec/spec/compiler_options.h"
-
 #include "core/ascii.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/stored_spec.h"
 #include "kernel_spec/spec/words.h"
 
 #include <algorithm>

@@ -4,13 +4,10 @@
 
 #include "core/ascii.h"
 #include "core/sha256.h"
-#include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/objective_text.h"
-#include "kernel_spec/spec/source_closure.h"
-#include "kernel_spec/spec/spec_checks.h"
+#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "kernel_spec/spec/texture.h"
 #include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 

@@ -5,7 +5,6 @@
 #include "core/operation.h"
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/space/space.h"
-#include "kernel_spec/spec/compiler_options.h"
 #include "kernel_spec/spec/element_type.h"
 #include "kernel_spec/spec/stored_spec.h"
 #include <swr/kernel_spec.h>

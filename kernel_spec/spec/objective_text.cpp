@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/spec/objective_text.h"
 
-#include "core/metric_names.h"
+#include "core/metrics.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -70,7 +70,10 @@ double number_of(const Value& value) {
 }  // namespace
 
 std::vector<std::string> objective_names() {
-  std::vector<std::string> names(kMetricNames.begin(), kMetricNames.end());
+  std::vector<std::string> names;
+  for (const Metric& metric : metrics()) {
+    names.emplace_back(metric.key);
+  }
   names.insert(names.end(), kFurtherMetricNames.begin(), kFurtherMetricNames.end());
   return names;
 }

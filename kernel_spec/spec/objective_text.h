@@ -11,7 +11,7 @@
 
 namespace swr::kernel_spec {
 
-/// What an objective may read: kMetricNames, then kFurtherMetricNames.
+/// What an objective may read: the keys of metrics(), then kFurtherMetricNames.
 std::vector<std::string> objective_names();
 
 /// Of "time", "energy", "edp" (energy times time) or an expression over objective_names(), which

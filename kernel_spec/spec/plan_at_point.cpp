@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // What a plan is at a point of its space: whether it is allowed, sizes of arguments and launches.
-#include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "kernel_spec/spec/spec_object.h"
 #include <swr/error.h>

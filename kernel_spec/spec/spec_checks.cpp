@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "kernel_spec/spec/spec_checks.h"
-
 #include "kernel_spec/source/signatures.h"
 #include "kernel_spec/spec/element_type.h"
+#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
 #include <swr/error.h>
 

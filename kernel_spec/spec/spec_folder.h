@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace swr::kernel_spec {
 
@@ -32,5 +34,15 @@ class SpecFolder {
   std::filesystem::path folder_;
   FileDescriptor descriptor_;
 };
+
+// The headers that a source may include from its spec's folder.
+
+/// Texts by path below the spec's folder: what `text`, the file `file`, names in its directives,
+/// and what these name (core/header_names.h), comments and dead branches included. Names that lead
+/// to no file of the folder are left to the compiler, which has these headers and CUDA's alone.
+/// Throws: Error{invalid_argument} for too many; what SpecFolder::read() throws.
+std::map<std::string, std::string> headers_below(const SpecFolder& folder, const std::string& file,
+                                                 const std::string& text,
+                                                 const std::vector<std::string>& include_folders);
 
 }  // namespace swr::kernel_spec

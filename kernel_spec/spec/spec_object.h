@@ -3,11 +3,13 @@
 #pragma once
 
 #include "core/json.h"
+#include <swr/error.h>
 #include <swr/kernel_spec.h>
 
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace swr::kernel_spec {
@@ -64,5 +66,28 @@ void read_objective(const SpecObject& object, KernelSpec& kernel);
 
 /// One value of a parameter. Throws: Error{invalid_argument} naming the place.
 std::string value_text(const Json& json, const std::string& where);
+
+// Where in a spec an error was found.
+
+/// Where an expression stands, put together for messages alone: spaces compute millions.
+struct Place {
+  std::string_view kind;
+  std::string_view name;
+  std::string_view part = {};
+
+  operator std::string() const {
+    return std::string(kind).append(name).append(part.empty() ? "" : ", ").append(part);
+  }
+};
+
+/// Rethrows with the place before the message.
+template <typename Where, typename Work>
+auto at_place(const Where& where, Work work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(where) + ": " + error.what());
+  }
+}
 
 }  // namespace swr::kernel_spec

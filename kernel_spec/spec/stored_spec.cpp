@@ -4,7 +4,6 @@
 #include "core/bounded_json.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "kernel_spec/spec/texture.h"
 #include <swr/error.h>
 
 #include <array>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernel_spec/spec/texture.h"
-
+#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
 
 #include <algorithm>

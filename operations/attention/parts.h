@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/json.h"
-#include "core/model_work.h"
+#include "core/make_problems.h"
 #include "core/operation.h"
 #include "core/package_text.h"
 #include "driver/ready_launch.h"

@@ -246,9 +246,8 @@ class Enumeration {
   std::vector<Variant> variants() const {
     std::vector<Variant> all = tiles();
     for (const AxisDefaults& defaults : space_.axes) {
-      const Values* restriction = find_restriction(defaults.axis);
-      all = expand(all, axis_named(defaults.axis),
-                   restriction != nullptr ? *restriction : texts(defaults.values));
+      all = swr::with_axis(all, axis_named(defaults.axis), options_,
+                           [&](const Variant&) { return texts(defaults.values); });
     }
     if (options_.tiles.empty() && find_restriction(kStagesAxis) == nullptr) {
       std::erase_if(all, [&](const Variant& variant) {
@@ -296,24 +295,16 @@ class Enumeration {
            packed_rows <= kUsualRows;
   }
 
-  /// Every variant with the restriction's values of an axis, else with those worth trying for it.
+  /// An axis of the family, with the values worth trying for a variant.
   std::vector<Variant> with_axis(std::string_view name, const std::vector<Variant>& variants,
                                  Values (Enumeration::*values)(const AttentionVariant&)
                                      const) const {
     const Axis& axis = axis_named(name);
-    if (!axis.belongs_to(space_.family)) {
-      return variants;
-    }
-    const Values* const restriction = find_restriction(name);
-    std::vector<Variant> expanded;
-    for (const Variant& variant : variants) {
-      const auto& chosen = variant.as<AttentionVariant>();
-      for (const Variant& one : expand(
-               {variant}, axis, restriction != nullptr ? *restriction : (this->*values)(chosen))) {
-        expanded.push_back(one);
-      }
-    }
-    return expanded;
+    return !axis.belongs_to(space_.family)
+               ? variants
+               : swr::with_axis(variants, axis, options_, [&](const Variant& variant) {
+                   return (this->*values)(variant.as<AttentionVariant>());
+                 });
   }
 
   /// Section sizes: 0 for every swizzle without sections.

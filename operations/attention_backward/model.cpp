@@ -98,8 +98,10 @@ Pass step_cost(const HopperKeyPassConfig& c, const GpuProfile& profile) {
   const double of_rows =
       c.tile_m / kWgmmaDepth *
       (wgmma_clocks(c.own_key_columns(), shared) + wgmma_clocks(c.own_value_columns(), shared));
-  const double of_keys =
-      c.sums_dq() ? c.tile_n / kWgmmaDepth * wgmma_clocks(c.dq_columns(), true) : 0.0;
+  const double of_keys = c.sums_dq()
+                             ? c.tile_n / kWgmmaDepth * wgmma_clocks(c.dq_product_columns(), true) *
+                                   c.dq_consumers() / c.consumers()
+                             : 0.0;
   const double sums = c.sums_dq() ? kFloatBytes * c.tile_m * c.key_columns() : 0.0;
   const double staged = c.stages_dq() ? 2.0 * sums / kWavefrontBytes : 0.0;
   const double matrix = c.consumers() * (of_columns + of_rows + of_keys);

@@ -97,6 +97,7 @@ constexpr ServingLaunch serving_launch(const ServingLaunchPlan& plan,
                                        const ServingAttentionParams& params) {
   constexpr int kFloatBytes = 4;
   constexpr int kShiftAndSum = 2;
+  constexpr int kCounterWords = 2;  // Q tiles that were drawn, and CTAs that draw no more.
   ServingLaunch launch;
   launch.grid_x = serving_ctas(plan, params);
   launch.block_x = plan.threads;
@@ -106,6 +107,8 @@ constexpr ServingLaunch serving_launch(const ServingLaunchPlan& plan,
     launch.arrival_words = launch.grid_x < plan.workers ? launch.grid_x : plan.workers;
     launch.partials_bytes = 2LL * launch.arrival_words * plan.tiles.tile_m *
                             (plan.head_dim_v + kShiftAndSum) * kFloatBytes;
+  } else if (plan.persistence == Persistence::dynamic) {
+    launch.arrival_words = kCounterWords;
   }
   return launch;
 }

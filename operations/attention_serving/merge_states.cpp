@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention_serving/merge_states.h"
-
 #include "driver/kernel_launch.h"
 #include "operations/attention_serving/call_checks.h"
 #include "operations/attention_serving/launch_plan.h"
+#include "operations/attention_serving/serving_launch.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention_serving/merge_states.h"
 #include "operations/attention_serving/serving_attention.h"
+#include "operations/attention_serving/serving_launch.h"
 #include <swr/runtime.h>
 
 namespace swr {

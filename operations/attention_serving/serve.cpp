@@ -124,7 +124,7 @@ class ReadyServingAttention final : public ReadyLaunch {
     const long long partials_bytes = aligned(launch.partials_bytes);
     const long long bytes = partials_bytes + rotated_bytes(call);
     SplitMemory::Part part;
-    if (bytes > 0) {
+    if (bytes > 0 || launch.arrival_words > 0) {
       require_success(split_memory_.of_launch(site.stream, static_cast<std::size_t>(bytes),
                                               static_cast<std::size_t>(launch.arrival_words), part),
                       "finding memory for what CTAs share");

@@ -6,6 +6,7 @@
 #include "driver/kernel_launch.h"
 #include "driver/ready_launch.h"
 #include "operations/attention_serving/tensor_maps.h"
+#include <swr/serving_attention_call.h>
 
 namespace swr {
 
@@ -23,5 +24,13 @@ inline void launch_serving_attention(const LaunchSite& site, const ServingMapPla
   require_success(launch_grid(site.calls, site.entry(), grid, site.overlap, site.stream, arguments),
                   "cuLaunchKernelEx");
 }
+
+// The launch of the kernel that merges attention over different keys.
+
+/// Throws: Error{invalid_argument} naming what is wrong with the call.
+void validate(const MergeStatesCall& call);
+
+/// Enqueues one merge. Requires: a valid call. Throws: as FixedKernels::function(); DriverError.
+void launch_merge(const MergeStatesCall& call, const FixedSite& site, CUstream stream);
 
 }  // namespace swr

@@ -21,7 +21,6 @@ constexpr std::array kKvSources{"rows"sv, "pages"sv};
 constexpr std::array kPageCopies{"row"sv, "run16"sv};
 constexpr std::array kDeals{"whole"sv, "ranges"sv, "direct"sv};
 constexpr std::array kItemOrders{"as_given"sv, "longest_first"sv, "folded"sv};
-constexpr auto kUndrawn = std::span(kPersistences).first<4>();
 
 int group_of(const ServingAttentionProblem& problem) { return problem.heads_q / problem.heads_kv; }
 /// So few query rows that memory decides.
@@ -164,6 +163,17 @@ Reason ranges(const Candidate& c) {
                 "least_units belongs to ranges and to direct parts");
 }
 
+Reason drawing(const Candidate& c) {
+  if (c.variant.persistence != Persistence::dynamic) {
+    return std::nullopt;
+  }
+  if (c.hopper() == nullptr) {
+    return "CTAs of the portable family do not draw";
+  }
+  return unless(c.variant.order != Order::sawtooth,
+                "which way a Q tile is walked would depend on who drew it");
+}
+
 Reason worker_count(const Candidate& c) {
   return c.variant.deal != Deal::whole ? Reason{}
                                        : misses_workers(c.variant.workers, c.variant.persistence);
@@ -213,6 +223,7 @@ constexpr std::array kRules{
     Rule{{"look_ups", "Every page of a tile has a thread that looks it up."}, look_ups},
     Rule{{"page_copy", "Runs of 16 rows lie in one page."}, page_copy},
     Rule{{"ranges", "Axes of one way of dealing keep their default in the other."}, ranges},
+    Rule{{"drawing", "The Hopper family draws Q tiles, in one direction of keys."}, drawing},
     Rule{{"worker_count", "Workers are counted where they are not one a Q tile."}, worker_count},
     Rule{{"local_iterations", "Sawtooth needs several Q tiles per CTA."}, local_iterations},
     Rule{{"pack_gqa", "Packing needs query heads that share K and V."}, pack_gqa},
@@ -280,6 +291,16 @@ std::span<const Tile> usual_tiles(Family family, const ServingAttentionProblem& 
                           : std::span<const Tile>(kTilesBeyond);
 }
 
+/// Heads whose longest Q tiles start together. Under a causal mask tiles differ in length, and one
+/// head after another would leave long ones to the end; of many K and V heads few CTAs would read
+/// the same keys at a time.
+int usual_section_heads(const ServingAttentionProblem& problem) {
+  constexpr int kMostKvHeads = 16;
+  return problem.mask == ServingMask::causal
+             ? std::min(problem.heads_q, kMostKvHeads * group_of(problem))
+             : 1;
+}
+
 /// Keys that a CTA streams at least where there are few: more parts cost more than they spare
 /// (experiments/attention_serving).
 int usual_least_units(int tile_n) {
@@ -306,10 +327,11 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
                    ? Values{std::string("whole")}
                    : Values{std::string(decodes ? "direct" : "whole"), std::string("ranges")}},
       {"persistence", in_parts    ? Values{std::string("grid")}
-                      : is_hopper ? Values{std::string("persistent"), std::string("snake")}
+                      : is_hopper ? Values{std::string("snake"), std::string("dynamic")}
                                   : Values{std::string("grid"), std::string("persistent")}},
-      {"order", decodes || !repeats ? Values{std::string("cyclic")}
-                                    : Values{std::string("cyclic"), std::string("sawtooth")}},
+      {"order", decodes || !repeats || variant.persistence == Persistence::dynamic
+                    ? Values{std::string("cyclic")}
+                    : Values{std::string("cyclic"), std::string("sawtooth")}},
       {"workers", in_parts ? Values{0LL, 1LL * device.sm_count} : Values{0LL}},
       {"pack_gqa", !packs    ? Values{std::string("off")}
                    : decodes ? Values{std::string("on")}
@@ -317,7 +339,7 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
       {"page_copy", has_runs ? texts(kPageCopies) : Values{std::string("row")}},
       {"item_order",
        in_parts && is_causal && !decodes ? Values{std::string("folded")} : one_item_order},
-      {"section_heads", {1LL}},
+      {"section_heads", {is_hopper ? 1LL * usual_section_heads(problem) : 1LL}},
       {"item_overhead", in_parts && !decodes ? Values{1LL, 2LL} : Values{1LL}},
       {"least_units", variant.deal == Deal::direct ? Values{2LL, 4LL}
                       : in_parts                   ? Values{1LL, units}
@@ -357,7 +379,8 @@ bool suits_hopper(const ServingAttentionProblem& problem, const HopperServingCon
 /// K and V tiles of 128 rows, as a Q tile has, so that masks and windows end at tiles; of wide
 /// heads as many rows as shared memory admits. At head_dim 64 a third stage fits: behind it hide
 /// the copies that lanes make of what a window or a sequence's end cuts.
-ServingAttentionVariant hopper_prefill(int head_dim) {
+ServingAttentionVariant hopper_prefill(const ServingAttentionProblem& problem) {
+  const int head_dim = problem.head_dim;
   const bool is_narrow = head_dim <= 64;
   return {.family = Family::hopper,
           .tile_m = 128,
@@ -366,9 +389,10 @@ ServingAttentionVariant hopper_prefill(int head_dim) {
                                       : 64,
           .warps = 8,
           .stages = is_narrow ? 3 : 2,
-          .persistence = Persistence::persistent,
+          .persistence = Persistence::dynamic,
           .deal = Deal::whole,
-          .item_order = ItemOrder::longest_first};
+          .item_order = ItemOrder::longest_first,
+          .section_heads = usual_section_heads(problem)};
 }
 
 /// What took least on an H100 (experiments/vllm): warps that share rows where there are few or
@@ -399,6 +423,25 @@ ServingAttentionVariant decode(const ServingAttentionProblem& problem, const Dev
   return variant;
 }
 
+/// Rows of Q as many as registers, and in one stage shared memory, admit.
+ServingAttentionVariant portable_prefill(const ServingAttentionProblem& problem,
+                                         const DeviceInfo& device) {
+  const bool is_wide = std::max(problem.head_dim, problem.head_dim_v) > 192;
+  ServingAttentionVariant variant{.tile_m = is_wide ? 64 : 128,
+                                  .tile_n = is_wide ? 32 : 64,
+                                  .stages = 1,
+                                  .persistence = Persistence::persistent,
+                                  .deal = Deal::whole,
+                                  .item_order = ItemOrder::longest_first};
+  variant.warps = usual_warps(variant.tile_m);
+  if (smem_bytes_of(problem, variant) > device.smem_per_cta_bytes) {
+    variant.tile_m = 64;
+    variant.warps = usual_warps(variant.tile_m);
+  }
+  variant.stages = ServingAttentionVariant{}.stages;
+  return variant;
+}
+
 }  // namespace
 
 std::string_view to_string(KvSource value) { return enum_text(kKvSources, value); }
@@ -417,7 +460,8 @@ std::span<const Axis> serving_attention_axes() {
       integer_axis(&V::warps, 1, 32, "warps", "Warps per CTA that compute."),
       integer_axis(&V::stages, 1, 4, "stages", "K and V tiles held in shared memory."),
       choice_axis(&V::order, kOrders, "order", "Direction in which K and V are streamed."),
-      choice_axis(&V::persistence, kUndrawn, "persistence", "How Q tiles are assigned to CTAs."),
+      choice_axis(&V::persistence, kPersistences, "persistence",
+                  "How Q tiles are assigned to CTAs."),
       integer_axis(&V::workers, 0, kMostCount, "workers",
                    "CTAs of a persistent launch; 0 fills every resident slot."),
       switch_axis(&V::pack_gqa, "pack_gqa", "Query heads that share a K and V head share Q tiles."),
@@ -439,8 +483,7 @@ std::span<const ConstraintInfo> serving_attention_constraints() { return kInfos;
 
 ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
                                         const DeviceInfo& device) {
-  const int columns = std::max(problem.head_dim, problem.head_dim_v);
-  const ServingAttentionVariant hopper = hopper_prefill(problem.head_dim);
+  const ServingAttentionVariant hopper = hopper_prefill(problem);
   if (suits_hopper(problem, std::get<HopperServingConfig>(config_of(problem, hopper))) &&
       !broken_constraint(problem, hopper, device)) {
     return hopper;
@@ -449,13 +492,7 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
   if (is_decode(problem)) {
     variant = decode(problem, device);
   } else {
-    const bool wide = columns > 192;
-    variant.tile_m = wide ? 64 : 128;
-    variant.tile_n = wide ? 32 : 64;
-    variant.warps = usual_warps(variant.tile_m);
-    variant.deal = Deal::whole;
-    variant.persistence = Persistence::persistent;
-    variant.item_order = ItemOrder::longest_first;
+    variant = portable_prefill(problem, device);
   }
   while (variant.stages > 1 && smem_bytes_of(problem, variant) > device.smem_per_cta_bytes) {
     --variant.stages;

@@ -2,6 +2,7 @@
 #include "operations/gemm/config.h"
 
 #include "generator/config_text.h"
+#include "operations/gemm/gemm_fit.h"
 #include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
@@ -30,7 +31,9 @@ HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmV
           .activation = problem.activation,
           .gated = problem.gated,
           .output_scaling = problem.output_scaling,
-          .groups = problem.groups};
+          .groups = problem.groups,
+          .alignment_bytes = row_alignment_bytes(problem.n, output_bytes(problem.output),
+                                                 problem.alignment_bytes)};
 }
 
 PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,

@@ -22,7 +22,7 @@ constexpr auto members_of(const HopperGemmConfig& /*of*/) {
                      &C::tile_k, &C::stages, &C::mainloop, &C::consumers, &C::cluster_m,
                      &C::cluster_n, &C::cluster_k, &C::persistence, &C::k_order, &C::split_k,
                      &C::scaling, &C::promote_every, &C::has_bias, &C::activation, &C::gated,
-                     &C::output_scaling, &C::groups>();
+                     &C::output_scaling, &C::groups, &C::alignment_bytes>();
 }
 constexpr auto members_of(const PortableGemmConfig& /*of*/) {
   using C = PortableGemmConfig;

@@ -161,16 +161,20 @@ Reason threads(const Candidate& c) {
                          c.device);
 }
 
+/// Of types of 16 bits, rows that TMA cannot take are copied and stored by warps.
 Reason copy_alignment(const Candidate& c) {
-  if (c.variant.family == Family::hopper) {
-    if (Reason reason = cannot_be_copied(c.problem.alignment_bytes, "matrices")) {
-      return reason;
-    }
+  const GemmProblem& p = c.problem;
+  const bool takes_odd_rows =
+      !is_fp8(p.dtype) && p.output != OutputType::fp8 && p.groups == GemmGroups::none;
+  if (!c.is_hopper() || takes_odd_rows) {
+    return std::nullopt;
   }
-  const int c_bytes = output_bytes(c.problem.output);
-  if (c.is_hopper() && !fills_copied_rows(c.problem.n, c_bytes)) {
+  if (Reason reason = cannot_be_copied(p.alignment_bytes, "matrices")) {
+    return reason;
+  }
+  if (std::get<HopperGemmConfig>(c.config).has_odd_rows()) {
     return "the copy engine writes whole 16 bytes, and a row of C has " +
-           text(static_cast<long long>(c.problem.n) * c_bytes);
+           text(1LL * p.n * output_bytes(p.output));
   }
   return std::nullopt;
 }
@@ -293,7 +297,9 @@ constexpr std::array kBeforeCompilation{
     Rule{{"cluster", "A cluster shares one operand, or one tile of C."}, cluster},
     Rule{{"family_axes", "Axes of other families keep their default."}, family_axes},
     Rule{{"threads", "A CTA has at most 1024 threads."}, threads},
-    Rule{{"copy_alignment", "TMA moves whole 16 bytes."}, copy_alignment},
+    Rule{
+        {"copy_alignment", "TMA moves whole 16 bytes; of FP8 and groups no other rows are copied."},
+        copy_alignment},
     Rule{{"shared_memory", "The stages fit the opt-in limit."}, shared_memory},
     Rule{{"registers", "Sums and operands fit the register file."}, registers},
     Rule{{"persistence", "Persistence is grid or persistent."}, persistence},

@@ -65,8 +65,8 @@ void print_matrices(std::ostream& out, const ExplainedGemm& all) {
       {"amplification",
        significant_text(static_cast<double>(demanded) / static_cast<double>(compulsory), 4),
        "times the compulsory " + grouped_text(compulsory)});
-  if (all.variant.family == Family::hopper) {
-    const LineCosts lines = line_costs_of(all.problem);
+  if (all.variant.family == Family::hopper && all.model.prediction.copy_us == 0.0) {
+    const LineCosts lines = line_costs_of(all.problem, all.variant.family);
     add_pitch(rows, "A", a_row_bytes(all.problem), lines.a);
     add_pitch(rows, "B", b_row_bytes(all.problem), lines.b);
   }
@@ -74,15 +74,19 @@ void print_matrices(std::ostream& out, const ExplainedGemm& all) {
 }
 
 void print_time(std::ostream& out, const GemmPrediction& terms) {
-  print_rows(out, "time (predicted)",
-             {{"products", time_text(terms.matrix_us), "or the shared memory that feeds them"},
-              {"L2", time_text(terms.l2_us), "sectors over L2 bandwidth"},
-              {"DRAM", time_text(terms.dram_us), "misses over DRAM bandwidth"},
-              {"latency", time_text(terms.latency_us),
-               "beyond the overlap of these; in it epilogues " + time_text(terms.epilogue_us) +
-                   ", sums of splits " + time_text(terms.split_us)},
-              {"total", time_text(terms.time_us),
-               "the first three overlap" + uncertainty_text(terms.relative_error)}});
+  Rows rows{{"products", time_text(terms.matrix_us), "or the shared memory that feeds them"},
+            {"L2", time_text(terms.l2_us), "sectors over L2 bandwidth"},
+            {"DRAM", time_text(terms.dram_us), "misses over DRAM bandwidth"},
+            {"latency", time_text(terms.latency_us),
+             "beyond the overlap of these; in it epilogues " + time_text(terms.epilogue_us) +
+                 ", sums of splits " + time_text(terms.split_us)}};
+  if (terms.copy_us > 0.0) {
+    rows.push_back({"copies", time_text(terms.copy_us),
+                    "of A and B to rows of whole lines, before the product"});
+  }
+  rows.push_back({"total", time_text(terms.time_us),
+                  "the first three overlap" + uncertainty_text(terms.relative_error)});
+  print_rows(out, "time (predicted)", rows);
 }
 
 void print_traffic(std::ostream& out, const ExplainedGemm& all) {
@@ -104,10 +108,11 @@ Json matrices_json(const GemmExplanation& model) {
 }
 
 Json terms_json(const GemmPrediction& terms) {
-  return {{"time_us", terms.time_us},     {"relative_error", terms.relative_error},
-          {"matrix_us", terms.matrix_us}, {"epilogue_us", terms.epilogue_us},
-          {"l2_us", terms.l2_us},         {"dram_us", terms.dram_us},
-          {"split_us", terms.split_us},   {"latency_us", terms.latency_us}};
+  return {{"time_us", terms.time_us},      {"relative_error", terms.relative_error},
+          {"matrix_us", terms.matrix_us},  {"epilogue_us", terms.epilogue_us},
+          {"l2_us", terms.l2_us},          {"dram_us", terms.dram_us},
+          {"split_us", terms.split_us},    {"copy_us", terms.copy_us},
+          {"latency_us", terms.latency_us}};
 }
 
 ExplainedGemm explain_all(const ExplainRequest& request) {

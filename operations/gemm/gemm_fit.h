@@ -28,9 +28,11 @@ constexpr bool is_banded(Raster raster) {
   return raster == Raster::grouped || raster == Raster::serpentine;
 }
 
-/// TMA writes whole 16 bytes at the end of a row of C.
-constexpr bool fills_copied_rows(int n, int output_bytes) {
-  return static_cast<long long>(n) * output_bytes % 16 == 0;
+/// Of C: the largest power of two, at most 16, that divides the length of a row as well as
+/// `alignment_bytes`. TMA writes whole 16 bytes at the end of a row.
+constexpr int row_alignment_bytes(int n, int output_bytes, int alignment_bytes) {
+  const long long bits = static_cast<long long>(n) * output_bytes | alignment_bytes;
+  return static_cast<int>(bits & -bits);
 }
 
 constexpr bool has_block_per_split(const GemmSchedule& schedule) {

@@ -6,11 +6,13 @@
 #include "driver/kernel_launch.h"
 #include "templates/gemm/hopper/config.h"
 #include "templates/gemm/portable/config.h"
+#include "templates/gemm/row_copies.h"
 #include <swr/gemm_params.h>
 #include <swr/tensor_map.h>
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <initializer_list>
 
 namespace swr {
@@ -66,10 +68,82 @@ inline CUresult encode_matrix_map(const LaunchCalls& calls, const MappedMatrix& 
   return result;
 }
 
-/// The maps depend on the addresses, strides and sizes of `params` alone. Requires: a row of C
-/// fills whole 16 bytes, because that is what the copy engine writes.
+/// Nothing where the copy engine takes the matrix as it is. The rows of `to` are whole lines.
+inline RowCopy row_copy(const void* matrix, const MatrixStrides& strides, int items, int rows,
+                        int columns, int element_bytes) {
+  constexpr std::uintptr_t kEngineBytes = 16;
+  const auto stride_of = [&](int length, long long stride) {
+    return length > 1 ? static_cast<std::uintptr_t>(stride * element_bytes) : 0;
+  };
+  const std::uintptr_t places = reinterpret_cast<std::uintptr_t>(matrix) |
+                                stride_of(rows, strides.row) | stride_of(items, strides.batch);
+  if (places % kEngineBytes == 0) {
+    return {};
+  }
+  return {.from = static_cast<const char*>(matrix),
+          .item_stride = strides.batch * element_bytes,
+          .row_stride = strides.row * element_bytes,
+          .items = items,
+          .rows = rows,
+          .row_bytes = columns * element_bytes};
+}
+
+/// Where partial sums end in the memory of a launch.
+template <typename Config>
+long long partials_end(const Config& config, const GemmParams& params) {
+  return (config.partials_bytes(params) + RowCopy::kLineBytes - 1) / RowCopy::kLineBytes *
+         RowCopy::kLineBytes;
+}
+
+/// What a launch copies first, to memory behind the partial sums.
+inline RowCopies row_copies(const HopperGemmConfig& config, const GemmParams& params) {
+  RowCopies copies;
+  if (config.has_odd_rows()) {
+    const int columns = config.gated ? 2 * params.n : params.n;
+    copies.a = config.a_along_k() ? row_copy(params.a, params.a_strides, params.batch, params.m,
+                                             params.k, config.element_bytes())
+                                  : row_copy(params.a, params.a_strides, params.batch, params.k,
+                                             params.m, config.element_bytes());
+    copies.b = config.b_along_k() ? row_copy(params.b, params.b_strides, params.batch, columns,
+                                             params.k, config.element_bytes())
+                                  : row_copy(params.b, params.b_strides, params.batch, params.k,
+                                             columns, config.element_bytes());
+    copies.a.to = reinterpret_cast<char*>(params.partials) + partials_end(config, params);
+    copies.b.to = copies.a.to + copies.a.bytes();
+  }
+  return copies;
+}
+
+/// The portable family takes all rows.
+inline RowCopies row_copies(const PortableGemmConfig& /*config*/, const GemmParams& /*params*/) {
+  return {};
+}
+
+/// Bytes of GemmParams::partials: partial sums, and rows that are copied.
+template <typename Config>
+long long workspace_bytes(const Config& config, const GemmParams& params) {
+  const long long copied = row_copies(config, params).bytes();
+  return copied > 0 ? partials_end(config, params) + copied : config.partials_bytes(params);
+}
+
+/// The product of what was copied.
+inline GemmParams of_copies(GemmParams params, const RowCopies& copies, int element_bytes) {
+  const auto use = [&](const RowCopy& copy, const void*& matrix, MatrixStrides& strides) {
+    if (copy.items > 0) {
+      const long long row = copy.pitch() / element_bytes;
+      matrix = copy.to;
+      strides = {row * copy.rows, row};
+    }
+  };
+  use(copies.a, params.a, params.a_strides);
+  use(copies.b, params.b, params.b_strides);
+  return params;
+}
+
+/// The maps depend on the addresses, strides and sizes of `given` alone.
 inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfig& config,
-                                 const GemmParams& params, GemmTensorMaps& maps) {
+                                 const GemmParams& given, GemmTensorMaps& maps) {
+  const GemmParams params = of_copies(given, row_copies(config, given), config.element_bytes());
   const CUtensorMapDataType input = is_fp8(config.dtype) ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                     : config.dtype == DType::fp16
                                         ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
@@ -99,13 +173,12 @@ inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfi
   const MappedMatrix c{params.c, params.c_strides,     matrices, params.m, params.n,
                        output,   config.output_bytes()};
   for (const CUresult result : {encode_matrix_map(calls, a, config.a_box(params.m), maps.a),
-                                encode_matrix_map(calls, b, config.b_box(), maps.b),
-                                encode_matrix_map(calls, c, config.c_box(), maps.c)}) {
+                                encode_matrix_map(calls, b, config.b_box(), maps.b)}) {
     if (result != CUDA_SUCCESS) {
       return result;
     }
   }
-  return CUDA_SUCCESS;
+  return config.has_odd_rows() ? CUDA_SUCCESS : encode_matrix_map(calls, c, config.c_box(), maps.c);
 }
 
 /// Kernels of the portable family take no maps.
@@ -120,9 +193,10 @@ CUresult prepare_gemm(const LaunchCalls& calls, CUfunction function, const Confi
   return allow_dynamic_smem(calls, function, config.smem_bytes());
 }
 
-/// Enqueues one launch; `workers` counts the CTAs of a persistent one. Neither allocates nor
-/// synchronises, so it may be captured in a graph. `maps` is read by kernels with maps only.
-/// Requires: the function's context is current and the function was prepared.
+/// Enqueues one product, two launches where rows are copied; `workers` counts the CTAs of a
+/// persistent one, and of copies. Neither allocates nor synchronises, so it may be captured in a
+/// graph. `maps` is read by kernels with maps only. Requires: the function's context is current and
+/// the function was prepared.
 template <typename Config>
 CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config& config,
                      GemmParams params, GemmExtras extras, const GemmTensorMaps& maps, int workers,
@@ -133,12 +207,21 @@ CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config
       .threads = config.threads(),
       .dynamic_smem_bytes = config.smem_bytes(),
       .ctas_per_cluster = schedule.ctas_per_cluster()};
+  LastGemmParameter<true> last{extras, row_copies(config, params)};
   // The driver copies its arguments, and takes them by pointers that are not const.
   GemmTensorMaps copied = maps;
-  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c, &extras};
+  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c, &last};
   if constexpr (!Config::kTakesMaps) {
-    arguments[1] = &extras;
+    arguments[1] = &last;
   }
+  if (last.copies.chunks() > 0 && params.alpha != 0.0F) {
+    const CtaGrid copying{.ctas = workers, .threads = config.threads()};
+    const CUresult result = launch_grid(calls, function, copying, overlap, stream, arguments);
+    if (result != CUDA_SUCCESS) {
+      return result;
+    }
+  }
+  last.copies = {};
   return launch_grid(calls, function, grid, overlap, stream, arguments);
 }
 

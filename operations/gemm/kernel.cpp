@@ -10,8 +10,9 @@ namespace {
 /// True when the same tensor maps serve both.
 bool maps_alike(const GemmParams& a, const GemmParams& b) {
   const auto key = [](const GemmParams& p) {
-    return std::tuple(p.a, p.b, p.c, p.m, p.n, p.k, p.batch, p.a_strides.batch, p.a_strides.row,
-                      p.b_strides.batch, p.b_strides.row, p.c_strides.batch, p.c_strides.row);
+    return std::tuple(p.a, p.b, p.c, p.partials, p.splits, p.m, p.n, p.k, p.batch,
+                      p.a_strides.batch, p.a_strides.row, p.b_strides.batch, p.b_strides.row,
+                      p.c_strides.batch, p.c_strides.row);
   };
   return key(a) == key(b);
 }

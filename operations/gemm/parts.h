@@ -52,7 +52,20 @@ struct LineCosts {
   double a = 1.0;
   double b = 1.0;
 };
-LineCosts line_costs_of(const GemmProblem& problem);
+LineCosts line_costs_of(const GemmProblem& problem, Family family);
+/// Copying A and B to whole lines before the product, where the family does; `gb_per_s` is what
+/// memory gives.
+double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s);
+
+/// Clocks of a k-block that the portable family loads through registers, as it does at addresses
+/// that are even and no more: the SM's units for loads, and until they arrive.
+struct RegisterLoads {
+  double issue_clocks = 0.0;
+  double wait_clocks = 0.0;
+};
+RegisterLoads register_loads_of(const GemmProblem& problem, const GemmVariant& variant);
+/// What threads that store odd rows of a tile of C cost beyond its epilogue.
+double odd_store_clocks(const GemmProblem& problem, const GemmVariant& variant);
 long long a_row_bytes(const GemmProblem& problem);
 long long b_row_bytes(const GemmProblem& problem);
 

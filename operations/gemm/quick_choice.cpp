@@ -7,6 +7,7 @@
 // (experiments/right_answers).
 #include "core/architectures.h"
 #include "operations/gemm/config.h"
+#include "operations/gemm/gemm_fit.h"
 #include "operations/gemm/parts.h"
 #include "operations/quick_rates.h"
 #include <swr/gemm_problem.h>
@@ -45,6 +46,17 @@ constexpr double kClusterBytesPerClock = 14.0;
 constexpr double kLargeClusterShare = 0.89;
 constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
 constexpr double kFoursShare = 0.97;  ///< 128 of 132 SMs: every GPC has whole fours.
+
+/// Reading and writing at once, of what memory gives; and the second launch.
+constexpr double kCopyShare = 0.8;
+constexpr double kCopyLaunchUs = 1.5;
+/// Of an element of C that a warp stores after its neighbours, or apart from them: 371 us for 72
+/// million of the latter (experiments/gemm).
+constexpr double kWordStoreClocks = 0.2;
+constexpr double kScatteredStoreClocks = 1.0;
+/// A warp's two loads of neighbouring 16 bytes of each lane and a store: about 14 lines of L1.
+constexpr double kWarpLoadClocks = 16.0;
+constexpr double kWarpLoadLatency = 900.0;
 
 constexpr int kHopperRows = 64;
 constexpr int kMostStages = 12;
@@ -127,6 +139,11 @@ int deepest_stages(const GemmProblem& problem, GemmVariant variant, const Device
   return std::clamp(2 + (limit - two) / each, 2, kMostStages);
 }
 
+/// TMA takes rows at multiples of 16 bytes.
+bool copies_rows(const GemmProblem& problem, Family family) {
+  return family == Family::hopper && problem.alignment_bytes < 16;
+}
+
 struct QuickCandidate {
   GemmVariant variant;
   double time_us = 0.0;
@@ -138,7 +155,7 @@ class Candidates {
       : problem_(problem), device_(device) {}
 
   GemmVariant best() {
-    if (device_.sm_arch == kHopperArch && problem_.alignment_bytes == 16) {
+    if (device_.sm_arch == kHopperArch) {
       add_hopper();
     }
     add_portable();
@@ -341,8 +358,43 @@ long long b_row_bytes(const GemmProblem& problem) {
          element_bytes(problem.dtype);
 }
 
-LineCosts line_costs_of(const GemmProblem& problem) {
+LineCosts line_costs_of(const GemmProblem& problem, Family family) {
+  if (copies_rows(problem, family)) {
+    return {};
+  }
   return {line_cost(a_row_bytes(problem)), line_cost(b_row_bytes(problem))};
+}
+
+double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s) {
+  if (!copies_rows(problem, family)) {
+    return 0.0;
+  }
+  const CompulsoryBytes bytes = compulsory_bytes(problem);
+  const auto of_c = static_cast<double>(problem.reads_c ? bytes.write : 0);
+  const double copied = static_cast<double>(bytes.read) - of_c;
+  return kCopyLaunchUs + 2 * copied / (kCopyShare * gb_per_s * 1e3);
+}
+
+RegisterLoads register_loads_of(const GemmProblem& problem, const GemmVariant& v) {
+  if (v.family != Family::portable || problem.alignment_bytes >= 4) {
+    return {};
+  }
+  constexpr double kChunkBytes = 16.0;
+  constexpr double kAtOnce = 4.0;
+  const double warps = v.warps_m * v.warps_n;
+  const double bytes = 1.0 * element_bytes(problem.dtype) * (v.tile_m + v.tile_n) * v.tile_k;
+  const double of_warp = bytes / (32 * kChunkBytes * warps);
+  return {of_warp * warps * kWarpLoadClocks, std::ceil(of_warp / kAtOnce) * kWarpLoadLatency};
+}
+
+double odd_store_clocks(const GemmProblem& problem, const GemmVariant& v) {
+  const double elements = 1.0 * v.tile_m * v.tile_n;
+  if (v.family == Family::portable) {
+    return problem.alignment_bytes < 4 ? kScatteredStoreClocks * elements : 0.0;
+  }
+  const int row_bytes =
+      row_alignment_bytes(problem.n, output_bytes(problem.output), problem.alignment_bytes);
+  return row_bytes < 16 ? kWordStoreClocks * elements : 0.0;
 }
 
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
@@ -362,17 +414,20 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double blocks =
       std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * v.splits * v.cluster_k));
 
-  const LineCosts lines = line_costs_of(problem);
+  const LineCosts lines = line_costs_of(problem, v.family);
   const double a_lines = 1.0 * std::min(v.tile_m, problem.m) / v.cluster_n;
   const double b_lines = 1.0 * v.tile_n / v.cluster_m;
   const double loaded = 1.0 * element_bytes(problem.dtype) * v.tile_k * (a_lines + b_lines);
   const double line_cost = (lines.a * a_lines + lines.b * b_lines) / (a_lines + b_lines);
   const double sm_rate = kSmL2BytesPerClock / line_cost;
-  const double step = std::max({together * product_clocks(problem, v, device),
-                                together * loaded / sm_rate, kLeastStepClocks});
+  const RegisterLoads by_registers = register_loads_of(problem, v);
+  const double products = product_clocks(problem, v, device) + by_registers.issue_clocks;
+  const double step = std::max({together * products, together * loaded / sm_rate, kLeastStepClocks,
+                                products + by_registers.wait_clocks});
   const double tile_elements = 1.0 * v.tile_m * v.tile_n;
-  const double epilogue =
-      kEpilogueClocks + 2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock);
+  const double epilogue = kEpilogueClocks +
+                          2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock) +
+                          odd_store_clocks(problem, v) / v.cluster_k;
   const bool is_hidden = v.mainloop == GemmMainloop::pingpong && v.family == Family::hopper;
   const double epilogues = is_hidden ? 1.0 : rounds > 1 ? rounds * 0.5 : rounds * together;
   const double sm_us = (kFillClocks + rounds * blocks * step + epilogues * epilogue) / kClocksPerUs;
@@ -399,7 +454,8 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double pull_us = busiest / std::min(std::min(kPullBytesPerClock, sm_rate) * kClocksPerUs,
                                             in_flight / kLatencyUs);
 
-  double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us});
+  double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us}) +
+                   row_copies_us(problem, v.family, device.dram_gb_per_s);
   if (v.splits > 1) {
     const double sum_bytes = 4.0 * std::min(v.tile_m, kHopperRows) * v.tile_n;
     time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3) +

@@ -19,7 +19,7 @@ class ReadyGemm final : public ReadyLaunch {
       : config_(make_gemm_config(problem, variant)),
         variant_(variant),
         workers_(worker_count(variant, tools.device.sm_count, ctas_per_sm)),
-        split_memory_(variant.splits > 1 ? &tools.split_memory : nullptr) {}
+        memory_(tools.split_memory) {}
 
   void launch(const void* of_gemm, const LaunchSite& site) const override {
     const auto& call = *static_cast<const GemmCall*>(of_gemm);
@@ -35,12 +35,12 @@ class ReadyGemm final : public ReadyLaunch {
   template <typename Config>
   void launch(const Config& config, GemmParams params, const GemmExtras& extras,
               const LaunchSite& site) const {
-    if (split_memory_ != nullptr) {
+    if (const long long bytes = workspace_bytes(config, params); bytes > 0) {
       SplitMemory::Part part;
-      require_success(split_memory_->of_launch(
-                          site.stream, static_cast<std::size_t>(config.partials_bytes(params)),
-                          static_cast<std::size_t>(config.arrival_words(params)), part),
-                      "finding memory for partial sums");
+      require_success(
+          memory_.of_launch(site.stream, static_cast<std::size_t>(bytes),
+                            static_cast<std::size_t>(config.arrival_words(params)), part),
+          "finding memory for partial sums and copied rows");
       params.partials = part.partials;
       params.arrivals = part.arrivals;
     }
@@ -53,8 +53,8 @@ class ReadyGemm final : public ReadyLaunch {
 
   GemmFamilyConfig config_;
   GemmVariant variant_;
-  int workers_;                ///< CTAs of a persistent launch.
-  SplitMemory* split_memory_;  ///< Where splits of k meet; nullptr when there is one.
+  int workers_;          ///< CTAs of a persistent launch.
+  SplitMemory& memory_;  ///< Where splits of k meet, and rows are copied to.
 };
 
 }  // namespace

@@ -143,19 +143,16 @@ class Enumeration {
   /// shapes decide, or that stays at its default, has none.
   std::vector<Variant> expanded(const std::vector<Variant>& variants, std::string_view name,
                                 DefaultValues defaults = nullptr) const {
-    const Values* const restriction = restriction_of(options_, name);
-    if (restriction == nullptr && defaults == nullptr) {
+    if (defaults == nullptr && restriction_of(options_, name) == nullptr) {
       return variants;
     }
     std::vector<Variant> all;
     std::set<Variant> seen;
-    for (const Variant& variant : variants) {
-      const Values values =
-          restriction != nullptr ? *restriction : (this->*defaults)(variant.as<GemmVariant>());
-      for (const Variant& one : expand({variant}, axis_named(name), values)) {
-        if (seen.insert(one).second) {
-          all.push_back(one);
-        }
+    for (const Variant& one :
+         with_axis(variants, axis_named(name), options_,
+                   [&](const Variant& v) { return (this->*defaults)(v.as<GemmVariant>()); })) {
+      if (seen.insert(one).second) {
+        all.push_back(one);
       }
     }
     return all;

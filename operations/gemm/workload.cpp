@@ -32,15 +32,24 @@ double error_tolerance(const GemmProblem& p) {
   return p.activation == Activation::none && !p.gated ? tolerance : tolerance + 1e-3;
 }
 
-/// What launches of a variant with several splits share: partial sums, and who has arrived.
+/// With what the variant chooses at launch.
+GemmParams chosen(GemmParams params, const GemmVariant& variant) {
+  params.raster = variant.raster;
+  params.raster_group = variant.raster_group;
+  params.swizzle_stride = variant.swizzle_stride;
+  params.splits = variant.splits;
+  return params;
+}
+
+/// What launches of a variant share: partial sums of splits, copied rows, and who has arrived.
 struct SplitMemory {
-  SplitMemory(const GemmProblem& problem, const GemmVariant& variant, const Stream& stream)
+  SplitMemory(const GemmBuffers& buffers, const GemmVariant& variant, const Stream& stream)
       : SplitMemory(std::visit(
             [&](const auto& config) {
-              const GemmParams params = make_gemm_params(problem, variant);
-              return std::pair(config.partials_bytes(params), config.arrival_words(params));
+              const GemmParams params = chosen(buffers.params(), variant);
+              return std::pair(workspace_bytes(config, params), config.arrival_words(params));
             },
-            make_gemm_config(problem, variant))) {
+            make_gemm_config(buffers.problem(), variant))) {
     arrivals.fill(0, stream);
   }
 
@@ -64,7 +73,7 @@ class GemmTrial final : public Trial {
             const std::optional<GemmBuffers>& exact, const Stream& stream)
       : kernel_(std::move(kernel), make_gemm_config(problem, variant), workers),
         variant_(variant),
-        split_(problem, variant, stream),
+        split_(random, variant, stream),
         random_(random),
         exact_(exact),
         stream_(stream) {}
@@ -93,11 +102,7 @@ class GemmTrial final : public Trial {
 
  private:
   void launch(const GemmBuffers& buffers) {
-    GemmParams params = buffers.params();
-    params.raster = variant_.raster;
-    params.raster_group = variant_.raster_group;
-    params.swizzle_stride = variant_.swizzle_stride;
-    params.splits = variant_.splits;
+    GemmParams params = chosen(buffers.params(), variant_);
     // NOLINTBEGIN(performance-no-int-to-ptr): device addresses are integers.
     params.partials = reinterpret_cast<float*>(split_.partials.address());
     params.arrivals = reinterpret_cast<unsigned*>(split_.arrivals.address());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "core/metrics.h"
 #include "db/match.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
-#include "report/explain/metrics.h"
 #include "report/page/page_data.h"
 #include "report/report.h"
 

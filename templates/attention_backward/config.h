@@ -32,7 +32,7 @@ SWR_HD constexpr PortableAttentionConfig rows_config(int columns, int warps, int
           .smem_swizzle = smem_swizzle};
 }
 
-/// Bytes of the log-sum-exp and D of a row.
+/// Bytes of the log-sum-exp and D of a row. Rows lie in pairs: two log-sum-exps, then two Ds.
 inline constexpr int kStatsBytes = 8;
 
 }  // namespace backward

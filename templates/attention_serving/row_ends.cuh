@@ -75,10 +75,4 @@ class RowEnds {
   float* lse_;
 };
 
-/// Rows of the item's Q tile that exist.
-template <auto C>
-__device__ inline int rows_of_tile(const Item<C>& item) {
-  return min_of(C.tile_m, item.sequence().q_rows() - item.tile().index * C.tile_m);
-}
-
 }  // namespace swr::serving

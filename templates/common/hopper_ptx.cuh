@@ -193,6 +193,23 @@ __device__ __forceinline__ void stmatrix_x4(unsigned shared, unsigned a, unsigne
                : "memory");
 }
 
+/// The same with each matrix transposed.
+__device__ __forceinline__ void stmatrix_x4_trans(unsigned shared, unsigned a, unsigned b,
+                                                  unsigned c, unsigned d) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
+      "r"(a), "r"(b), "r"(c), "r"(d)
+      : "memory");
+}
+
+/// ld.shared of two floats, which stays where it stands among volatile instructions, and lets
+/// others that touch memory pass.
+__device__ __forceinline__ float2 ld_shared_v2_f32_in_place(unsigned shared) {
+  float2 value;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(shared));
+  return value;
+}
+
 // Asynchronous warpgroup products ("Asynchronous Warpgroup Level Matrix Instructions").
 
 /// Orders register and shared-memory accesses before the wgmma.mma_async that follow.

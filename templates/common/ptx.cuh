@@ -124,6 +124,19 @@ __device__ inline float4 ld_shared_v4_f32(unsigned shared) {
   return make_float4(__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
                      __uint_as_float(bits.w));
 }
+__device__ inline unsigned short ld_shared_b16(unsigned shared) {
+  unsigned short value;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(value) : "r"(shared) : "memory");
+  return value;
+}
+__device__ inline uint2 ld_shared_v2_b32(unsigned shared) {
+  uint2 value;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(value.x), "=r"(value.y)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
 __device__ inline unsigned ld_shared_b32(unsigned shared) {
   unsigned value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(shared) : "memory");

@@ -3,6 +3,7 @@
 
 #include "core/json.h"
 #include "tests/support/attention.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/fictional.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
@@ -144,13 +145,7 @@ class RecordedSpacesFile : public ::testing::Test {
     return read_recorded_spaces(directory_.write("tuned.spaces", text));
   }
   std::string error_of(const std::string& text) const {
-    try {
-      read(text);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unreadable);
-      return error.what();
-    }
-    return "no error";
+    return message_of(ErrorCode::unreadable, [&] { read(text); });
   }
   /// The message about the text of both spaces with one part replaced.
   std::string error_after(const std::string& part, const std::string& replacement) const {

@@ -134,7 +134,7 @@ const Operation& ScanVariant::operation() { return scan_operation(); }
 
 }  // namespace fictional
 
-/// In the place of operations/registry.cpp.
+/// In the place of operations/CMakeLists.txt.
 std::span<const Operation* const> own::operations() {
   static const std::array<const Operation*, 3> all{&attention_operation(), &gemm_operation(),
                                                    &fictional::scan_operation()};

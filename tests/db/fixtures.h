@@ -2,6 +2,7 @@
 // What the database tests share: a fictional GPU and results for it.
 #pragma once
 
+#include "core/recorded_space.h"
 #include "tests/support/fictional_gpu.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
@@ -13,10 +14,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -116,6 +119,15 @@ inline RunInfo some_run() {
           .driver_version = "13.1",
           .l2_state = "warm",
           .seed = 7};
+}
+
+/// (Recorded time) / (fastest of the space) - 1; empty when the variant was not recorded.
+inline std::optional<double> regret(const RecordedSpace& space, const Variant& variant) {
+  const auto found = std::ranges::find_if(space.results, [&](const VariantResult& result) {
+    return result.variant == variant && result.state == ResultState::ok;
+  });
+  return found == space.results.end() ? std::nullopt
+                                      : std::optional(found->time_us() / space.best_us() - 1.0);
 }
 
 }  // namespace swr

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Several processes on one file, and processes that die.
+// Databases that several processes use, and the files that SQLite keeps beside them.
+#include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
 #include <swr/lookup.h>
 
@@ -8,6 +9,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <future>
+#include <string_view>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -15,7 +18,6 @@
 
 namespace swr {
 namespace {
-
 /// Runs `body` in a child process, which exits without running any destructor of its parent's.
 template <typename Body>
 pid_t in_child(Body&& body) {
@@ -151,6 +153,161 @@ TEST(Processes, ADatabaseLeftByAKilledWriterIsNotReadPartlyFromAReadOnlyDirector
   const Error error = error_of([&] { Store(path, Store::Mode::read_only); });
   EXPECT_EQ(error.code(), ErrorCode::unreadable);
   EXPECT_THAT(error.what(), ::testing::HasSubstr("-wal"));
+}
+
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class CompanionTest : public ::testing::Test {
+ protected:
+  CompanionTest() {
+    Store store(path_, Store::Mode::read_write);
+    store.record(store.begin_run(some_run()), problem_of(4096), fictional_gpu(),
+                 measured(tile(64, 64), 10.0));
+  }
+  fs::path beside(const std::string& ending) const { return path_.string() + ending; }
+  void write(const std::string& ending, const std::string& bytes) const {
+    std::ofstream(beside(ending), std::ios::binary) << bytes;
+  }
+  void expect_refused(Store::Mode mode, const std::string& cause) const {
+    const Error error = error_of([&] { Store(path_, mode).winners(); });
+    EXPECT_EQ(error.code(), ErrorCode::unreadable);
+    EXPECT_THAT(error.what(), HasSubstr(cause));
+  }
+  void expect_refused(const std::string& cause) const {
+    expect_refused(Store::Mode::read_only, cause);
+    expect_refused(Store::Mode::read_write, cause);
+  }
+  void expect_intact() const {
+    EXPECT_EQ(Store(path_, Store::Mode::read_only).winners().size(), 1U);
+  }
+  /// As a copy made by other tools is: without a write-ahead log.
+  void turn_log_off() const { edit_file(path_, "PRAGMA journal_mode = DELETE"); }
+
+  TempDirectory directory_;
+  fs::path path_ = directory_ / "tuned.db";
+};
+
+std::string big_endian(std::uint32_t value) {
+  std::string bytes;
+  for (const int shift : {24, 16, 8, 0}) {
+    bytes += static_cast<char>(value >> static_cast<unsigned>(shift) & 0xffU);
+  }
+  return bytes;
+}
+
+/// A journal that is to be rolled back, of no page, whose end names a file to delete afterwards.
+std::string journal_naming(const std::string& victim, const fs::path& database) {
+  constexpr std::uint32_t kPageBytes = 4096;
+  const std::string magic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+  const auto pages = static_cast<std::uint32_t>(fs::file_size(database) / kPageBytes);
+  std::uint32_t sum = 0;
+  for (const char c : victim) {
+    sum += static_cast<std::uint32_t>(c);
+  }
+  std::string journal = magic + big_endian(0) + big_endian(1) + big_endian(pages) +
+                        big_endian(512) + big_endian(kPageBytes);
+  journal.resize(512, '\0');
+  return journal + big_endian(0x40000000 / kPageBytes + 1) + victim +
+         big_endian(static_cast<std::uint32_t>(victim.size())) + big_endian(sum) + magic;
+}
+
+TEST_F(CompanionTest, AJournalThatNamesAFileDeletesNothing) {
+  for (const bool has_log : {true, false}) {
+    if (!has_log) {
+      turn_log_off();
+    }
+    const fs::path victim = directory_.write("letters.txt", "years of work");
+    write("-journal", journal_naming(victim.string(), path_));
+    expect_refused(has_log ? "write-ahead log" : "names another file");
+    EXPECT_TRUE(fs::exists(victim));
+    fs::remove(beside("-journal"));
+    expect_intact();
+  }
+}
+
+TEST_F(CompanionTest, AJournalBesideADatabaseWithALogIsRefusedWhateverItHolds) {
+  for (const std::string& bytes :
+       {std::string(1, '\0'), std::string("{}"), std::string(9000, 'x')}) {
+    write("-journal", bytes);
+    expect_refused("tuned.db-journal");
+  }
+  write("-journal", "");
+  expect_intact();
+}
+
+/// A process that died before its first commit leaves one, and its file must not be lost.
+TEST_F(CompanionTest, AnInterruptedTransactionIsStillRolledBack) {
+  turn_log_off();
+  std::string database;
+  std::string journal;
+  const auto bytes_of = [](const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  {
+    SQLite::Database writer(path_.string(), SQLite::OPEN_READWRITE);
+    writer.exec(
+        "PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN; DELETE FROM result; "
+        "CREATE TABLE filler(t); INSERT INTO filler VALUES (hex(zeroblob(100000)))");
+    database = bytes_of(path_);
+    journal = bytes_of(beside("-journal"));
+  }
+  ASSERT_FALSE(journal.empty());
+  std::ofstream(path_, std::ios::binary) << database;
+  write("-journal", journal);
+  { const Store store(path_, Store::Mode::read_write); }
+  expect_intact();
+}
+
+TEST_F(CompanionTest, PipesAndLinksAreNeitherOpenedNorFollowed) {
+  const fs::path other = directory_.write("other.txt", "mine");
+  for (const std::string ending : {"-journal", "-wal", "-shm"}) {
+    ASSERT_EQ(mkfifo(beside(ending).c_str(), 0600), 0);
+    expect_refused("tuned.db" + ending);
+    fs::remove(beside(ending));
+    fs::create_symlink(other, beside(ending));
+    expect_refused("tuned.db" + ending);
+    fs::remove(beside(ending));
+    fs::create_hard_link(other, beside(ending));
+    expect_refused("tuned.db" + ending);
+    fs::remove(beside(ending));
+  }
+  EXPECT_EQ(fs::file_size(other), 4U);
+  expect_intact();
+}
+
+TEST_F(CompanionTest, ThroughALinkToTheDatabaseTheyAreTheSame) {
+  const fs::path link = directory_ / "link.db";
+  fs::create_symlink(path_, link);
+  ASSERT_EQ(mkfifo(beside("-wal").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { const Lookup lookup(link); }).what(), HasSubstr("tuned.db-wal"));
+}
+
+TEST_F(CompanionTest, ALookupThatIsOpenRefusesAndGoesOn) {
+  Lookup lookup(path_);
+  { Store(path_, Store::Mode::read_write).begin_run(some_run()); }
+  ASSERT_EQ(mkfifo(beside("-journal").c_str(), 0600), 0);
+  auto refreshed =
+      std::async(std::launch::async, [&] { return error_of([&] { lookup.refresh(); }); });
+  ASSERT_EQ(refreshed.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_THAT(refreshed.get().what(), HasSubstr("tuned.db-journal"));
+  EXPECT_TRUE(lookup.best(problem_of(4096), fictional_gpu()).time_us);
+  fs::remove(beside("-journal"));
+  EXPECT_TRUE(lookup.refresh());
+}
+
+TEST_F(CompanionTest, AStrangersFileCountsOnlyWhereAStrangerCouldReplaceTheDatabase) {
+  constexpr uid_t kStranger = 12345;
+  write("-wal", "");
+  if (chown(beside("-wal").c_str(), kStranger, kStranger) != 0) {
+    GTEST_SKIP() << "needs the right to give files away";
+  }
+  chmod(directory_.path().c_str(), 01777);
+  expect_refused(Store::Mode::read_only, "another user's");
+  chmod(directory_.path().c_str(), 0777);
+  expect_intact();
 }
 
 }  // namespace

@@ -351,15 +351,6 @@ TEST(ModelledVariant, IsLegalOnDevicesThatNobodyHasDescribed) {
 
 // Regrets on recorded shapes: the recorded time of what answers over the fastest, minus 1.
 
-/// Empty when the variant was not recorded.
-std::optional<double> regret(const RecordedSpace& space, const Variant& variant) {
-  const auto found = std::ranges::find_if(space.results, [&](const VariantResult& result) {
-    return result.variant == variant && result.state == ResultState::ok;
-  });
-  return found == space.results.end() ? std::nullopt
-                                      : std::optional(found->time_us() / space.best_us() - 1.0);
-}
-
 /// The fastest of those recorded that have the same tile, form and splits.
 std::optional<double> tile_regret(const RecordedSpace& space, const Variant& variant) {
   std::optional<double> least;

@@ -95,6 +95,7 @@ class Loads {
 
   long long tiles() const { return tiles_; }
   long long wrong() const { return wrong_; }
+  int disturbed() const { return memory_.disturbed(); }
 
  private:
   static constexpr HopperAttentionConfig kDense = C.dense();
@@ -208,6 +209,7 @@ void expect_right_loads(const Problem& problem, unsigned seed) {
   Loads<C> loads(problem, seed);
   loads.run();
   EXPECT_EQ(loads.wrong(), 0) << "seed " << seed << ": " << problem;
+  EXPECT_EQ(loads.disturbed(), 0) << "seed " << seed << ": " << problem;
 }
 
 /// As drawn for the emulation of the portable family, but pages that boxes divide.
@@ -254,6 +256,7 @@ constexpr HopperServingConfig kPages8{.head_dim = 64,
                                       .order = Order::sawtooth,
                                       .persistence = Persistence::snake};
 constexpr HopperServingConfig kWholeRows{};
+constexpr HopperServingConfig kDrawnRows{.persistence = Persistence::dynamic};
 constexpr HopperServingConfig kWindowRows{.mask = ServingMask::window, .piece_rows = 16};
 constexpr HopperServingConfig kWindowPages{
     .mask = ServingMask::window, .kv_source = KvSource::pages, .piece_rows = 16};
@@ -272,6 +275,19 @@ TEST(ServingHopperLoads, BringPages) {
 }
 
 TEST(ServingHopperLoads, BringRows) { expect_right_loads_of_random_problems<kWholeRows>(6, 300); }
+
+/// Whoever draws it, every Q tile is computed once, and the counter is given back.
+TEST(ServingHopperLoads, AreDrawnOnce) {
+  expect_right_loads_of_random_problems<kDrawnRows>(3, 700);
+  const Problem problem = replayed_problem(2, 0);
+  Loads<kWholeRows> dealt(problem, 2);
+  Loads<kDrawnRows> drawn(problem, 2);
+  dealt.run();
+  drawn.run();
+  EXPECT_GT(dealt.tiles(), 0);
+  EXPECT_EQ(drawn.tiles(), dealt.tiles());
+  EXPECT_EQ(drawn.disturbed(), 0);
+}
 
 TEST(ServingHopperLoads, BringWhatAWindowShows) {
   expect_right_loads_of_random_problems<kWindowPages>(12, 400);

@@ -207,6 +207,54 @@ struct Copy {
   int source_bytes;
 };
 
+/// Bulk copies to global memory that a thread has had started and waits for in groups, the oldest
+/// first. CopyTime says when they are made.
+class AsyncGroups {
+ public:
+  void issue(std::function<void()> work);
+  void commit() { groups_.emplace_back(); }
+  /// Until no more than `pending` groups are under way.
+  void wait(std::size_t pending) {
+    while (groups_.size() > pending + 1) {
+      for (const auto& work : groups_.front()) {
+        work();
+      }
+      groups_.erase(groups_.begin());
+    }
+  }
+
+ private:
+  /// The last is open.
+  std::vector<std::vector<std::function<void()>>> groups_{1};
+};
+
+/// Products of a warpgroup that are under way. A group of them ends when all four warps have issued
+/// it, for all of them at once; CopyTime says when a warp's part of one is computed. Who waits for
+/// a group speaks for the warpgroup.
+class WarpgroupProducts {
+ public:
+  void issue(std::function<void()> product);
+  void commit();
+  /// Until no more than `pending` of the thread's groups are under way.
+  void wait(long long pending);
+
+ private:
+  struct Group {
+    Meeting committed{128};
+    std::vector<std::pair<unsigned, std::function<void()>>> products;  ///< With their threads.
+  };
+
+  std::map<long long, Group> groups_;
+};
+
+/// A named barrier: those who wait for it and those who only arrive.
+struct NamedBarrier {
+  explicit NamedBarrier(int threads) : meeting(threads) {}
+
+  Meeting meeting;
+  std::vector<unsigned> arrived;  ///< Threads, in this round.
+};
+
 /// One CUDA thread.
 struct Thread {
   std::unique_ptr<Fiber> fiber;
@@ -220,6 +268,10 @@ struct Thread {
   unsigned awaited_word = 0;
   /// Copies that have not moved, by group; the last group is open.
   std::vector<std::vector<Copy>> pending_copies{1};
+  AsyncGroups stores;
+  // Groups of products that it has committed and waited for.
+  long long committed_products = 0;
+  long long ended_products = 0;
 
   bool can_run(bool launch_before_ended) const {
     return !fiber->is_finished() && (!waits_for_launch || launch_before_ended) &&
@@ -233,6 +285,7 @@ struct Cta {
   explicit Cta(const Launch& how)
       : launch(how),
         warps(static_cast<std::size_t>(how.threads / 32)),
+        products(static_cast<std::size_t>((how.threads + 127) / 128)),
         threads(static_cast<std::size_t>(how.threads)),
         smem(static_cast<std::size_t>(how.smem_bytes), std::byte{0xff}),
         barrier(how.threads),
@@ -241,6 +294,7 @@ struct Cta {
   Launch launch;
   bool launch_before_ended = false;
   std::vector<Warp> warps;
+  std::vector<WarpgroupProducts> products;  ///< Of every warpgroup.
   std::vector<Thread> threads;
   std::vector<std::byte> smem;
   Meeting barrier;
@@ -248,6 +302,7 @@ struct Cta {
   std::vector<const void*> barrier_path;
   long long barrier_path_round = -1;
   std::map<unsigned, TransactionBarrier> transaction_barriers;  ///< By shared address.
+  std::map<int, NamedBarrier> named_barriers;
   TrafficLog traffic;
 };
 
@@ -275,6 +330,16 @@ inline void TransactionBarrier::complete_later(int bytes, std::function<void()> 
   pending_.push_back({bytes, std::move(move)});
   if (cta->launch.copies == CopyTime::early) {
     deliver();
+  }
+}
+
+inline WarpgroupProducts& products() { return cta->products[threadIdx.x / 128]; }
+
+inline void AsyncGroups::issue(std::function<void()> work) {
+  if (cta->launch.copies == CopyTime::early) {
+    work();
+  } else {
+    groups_.back().push_back(std::move(work));
   }
 }
 
@@ -315,15 +380,69 @@ inline void wait_for_word(const unsigned* word, unsigned value) {
   self.waits_for_word = nullptr;
 }
 
-inline void meet(Meeting& meeting) {
+/// Waits for the end of the round that the thread has arrived in.
+inline void wait_at(const Meeting& meeting, long long round) {
   Thread& self = thread();
-  cta->traffic.start_next_epoch(threadIdx.x);
-  self.round = meeting.arrive();
+  self.round = round;
   self.waits_at = &meeting;
   if (!meeting.is_over(self.round)) {
     self.fiber->pause();
   }
   self.waits_at = nullptr;
+}
+inline void meet(Meeting& meeting) {
+  cta->traffic.start_next_epoch(threadIdx.x);
+  wait_at(meeting, meeting.arrive());
+}
+
+inline void WarpgroupProducts::issue(std::function<void()> product) {
+  if (cta->launch.copies == CopyTime::early) {
+    product();
+  } else {
+    groups_[thread().committed_products].products.emplace_back(threadIdx.x, std::move(product));
+  }
+}
+inline void WarpgroupProducts::commit() {
+  groups_[thread().committed_products++].committed.arrive();
+}
+inline void WarpgroupProducts::wait(long long pending) {
+  const unsigned self = threadIdx.x;
+  for (long long& ended = thread().ended_products; ended < thread().committed_products - pending;
+       ++ended) {
+    Group& group = groups_[ended];
+    wait_at(group.committed, 0);
+    for (const auto& [thread, product] : std::exchange(group.products, {})) {
+      threadIdx.x = thread;
+      product();
+    }
+    threadIdx.x = self;
+  }
+}
+
+/// Arrives at a named barrier of so many threads. Hardware counts arrivals, whoever makes them: one
+/// who comes for the next round before others have come for this one ends it too early.
+inline long long arrive_at(int number, int threads) {
+  if (cta->launch.fault == Fault::barriers_ignored) {
+    return 0;
+  }
+  NamedBarrier& barrier = cta->named_barriers.try_emplace(number, threads).first->second;
+  if (std::find(barrier.arrived.begin(), barrier.arrived.end(), threadIdx.x) !=
+      barrier.arrived.end()) {
+    fail("a thread that arrives twice before a named barrier's round ends");
+  }
+  barrier.arrived.push_back(threadIdx.x);
+  if (barrier.meeting.is_last()) {
+    barrier.arrived.clear();
+  }
+  return barrier.meeting.arrive();
+}
+inline void sync_at(int number, int threads) {
+  if (cta->launch.fault == Fault::barriers_ignored) {
+    return;
+  }
+  cta->traffic.start_next_epoch(threadIdx.x);
+  const long long round = arrive_at(number, threads);
+  wait_at(cta->named_barriers.at(number).meeting, round);
 }
 
 #ifdef SWR_COMPARE_CALL_PATHS

@@ -47,7 +47,7 @@ class CaseKernel {
     params.splits = given_.splits;
     const auto [partials_bytes, arrival_words] = std::visit(
         [&](const auto& one) {
-          return std::pair(one.partials_bytes(params), one.arrival_words(params));
+          return std::pair(workspace_bytes(one, params), one.arrival_words(params));
         },
         given_.config);
     if (partials_.size_bytes() == 0) {

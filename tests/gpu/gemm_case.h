@@ -5,6 +5,7 @@
 
 #include "operations/gemm/buffers.h"
 #include "operations/gemm/config.h"
+#include "operations/gemm/gemm_fit.h"
 #include "operations/gemm/kernel.h"
 #include "tests/gpu/gpu_test.h"
 #include <swr/gemm_problem.h>
@@ -42,8 +43,10 @@ GemmCase fitted(const std::string& name, const GemmProblem& problem, Config conf
   config.gated = problem.gated;
   config.output_scaling = problem.output_scaling;
   config.groups = problem.groups;
-  if constexpr (requires { config.alignment_bytes; }) {
-    config.alignment_bytes = problem.alignment_bytes;
+  config.alignment_bytes = problem.alignment_bytes;
+  if constexpr (Config::kTakesMaps) {
+    config.alignment_bytes =
+        row_alignment_bytes(problem.n, output_bytes(problem.output), problem.alignment_bytes);
   }
   GemmCase given;
   given.name = name;

@@ -291,6 +291,53 @@ std::vector<GemmCase> cluster_k_cases() {
   return cases;
 }
 
+/// Rows that the copy engine cannot take: every alignment with every form of the family, and sizes
+/// from 1 on.
+std::vector<GemmCase> odd_row_cases() {
+  std::vector<GemmCase> cases;
+  HopperGemmConfig three = hopper(192, 168);
+  three.consumers = 3;
+  HopperGemmConfig split = hopper(128, 64);
+  split.split_k = true;
+  const std::vector<HopperGemmConfig> forms{hopper(128, 104),
+                                            pingpong(64, 96),
+                                            three,
+                                            with_cluster(hopper(128, 256), 2, 1),
+                                            with_cluster(hopper(256, 160, 2), 1, 2),
+                                            along_k(hopper(128, 80), 3),
+                                            split};
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    for (const int alignment : {2, 4, 8, 16}) {
+      for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::nn, GemmLayout::tn}) {
+        GemmProblem problem{.m = 327, .n = 553, .k = 457, .layout = layout};
+        problem.alignment_bytes = alignment;
+        problem.batch = i % 2 == 0 ? 1 : 2;
+        problem.dtype = i % 3 == 0 ? DType::fp16 : DType::bf16;
+        problem.reads_c = i % 3 == 1;
+        problem.output = alignment >= 4 && i == 4 ? OutputType::fp32 : OutputType::bf16;
+        problem.has_bias = i == 0;
+        GemmCase given = fitted("form_" + text(static_cast<int>(i)) + "_alignment_" +
+                                    text(alignment) + "_layout_" + text(static_cast<int>(layout)),
+                                problem, forms[i]);
+        given.beta = problem.reads_c ? 2.0F : 0.0F;
+        given.splits = forms[i].split_k ? 3 : 1;
+        cases.push_back(given);
+      }
+    }
+  }
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, std::array{2, 3, 5}, std::array{1, 700, 129},
+                                std::array{65, 7, 701}}) {
+    for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::nn, GemmLayout::tn}) {
+      GemmProblem problem{.m = m, .n = n, .k = k, .layout = layout};
+      problem.alignment_bytes = 2;
+      cases.push_back(fitted("size_" + text(m) + "x" + text(n) + "x" + text(k) + "_layout_" +
+                                 text(static_cast<int>(layout)),
+                             problem, hopper(64, 96)));
+    }
+  }
+  return cases;
+}
+
 HopperGemmConfig fp8(HopperGemmConfig config, int promote_every = 0) {
   config.tile_k = 128;
   config.promote_every = promote_every;
@@ -390,6 +437,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, HopperGemm, ::testing::ValuesIn(size_cases()), g
 INSTANTIATE_TEST_SUITE_P(Schedules, HopperGemm, ::testing::ValuesIn(schedule_cases()),
                          gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(Splits, HopperGemm, ::testing::ValuesIn(split_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(OddRows, HopperGemm, ::testing::ValuesIn(odd_row_cases()), gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(Fp8, HopperGemm, ::testing::ValuesIn(fp8_cases()), gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(Epilogues, HopperGemm, ::testing::ValuesIn(epilogue_cases()),
                          gemm_case_name);

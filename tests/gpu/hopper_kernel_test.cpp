@@ -93,27 +93,11 @@ std::vector<VariantCase> schedule_cases() {
 }
 
 std::vector<VariantCase> length_cases() {
-  std::vector<VariantCase> cases;
-  for (const int seq_q : {1, 17, 129, 200}) {
-    for (const int seq_kv : {1, 15, 129, 300}) {
-      for (const bool causal : {false, true}) {
-        for (const Persistence persistence : {Persistence::grid, Persistence::dynamic}) {
-          const AttentionProblem problem{.heads_q = 2,
-                                         .heads_kv = 1,
-                                         .seq_q = seq_q,
-                                         .seq_kv = seq_kv,
-                                         .head_dim = 64,
-                                         .causal = causal};
-          AttentionVariant variant = hopper(128, 64);
-          variant.persistence = persistence;
-          cases.push_back({"q_" + text(seq_q) + "_kv_" + text(seq_kv) +
-                               (causal ? "_causal_" : "_") + std::string(to_string(persistence)),
-                           problem, variant});
-        }
-      }
-    }
-  }
-  return cases;
+  AttentionVariant grid = hopper(128, 64);
+  grid.persistence = Persistence::grid;
+  AttentionVariant dynamic = grid;
+  dynamic.persistence = Persistence::dynamic;
+  return length_cases_of({{"grid", grid}, {"dynamic", dynamic}}, {1, 17, 129, 200});
 }
 
 /// Rows that see no key, with exponentials on either pipe: O = 0, whatever the polynomial's least
@@ -137,27 +121,6 @@ std::vector<VariantCase> hidden_row_cases() {
   return cases;
 }
 
-std::vector<VariantCase> head_dim_cases() {
-  std::vector<VariantCase> cases;
-  for (const int head_dim : {16, 48, 64, 80, 96, 128, 160, 192, 256}) {
-    for (const DType dtype : {DType::fp16, DType::bf16}) {
-      for (const bool causal : {false, true}) {
-        const AttentionProblem problem{.heads_q = 2,
-                                       .heads_kv = 2,
-                                       .seq_q = 330,
-                                       .seq_kv = 350,
-                                       .head_dim = head_dim,
-                                       .dtype = dtype,
-                                       .causal = causal};
-        cases.push_back({"head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)) +
-                             (causal ? "_causal" : ""),
-                         problem, hopper(128, 64)});
-      }
-    }
-  }
-  return cases;
-}
-
 std::vector<VariantCase> memory_cases() {
   std::vector<VariantCase> cases;
   for (const MemoryOrder order : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
@@ -171,14 +134,7 @@ std::vector<VariantCase> memory_cases() {
       }
     }
   }
-  for (const auto& [batch, heads_q, heads_kv] :
-       {std::array{3, 6, 2}, std::array{2, 5, 1}, std::array{2, 3, 3}}) {
-    AttentionProblem problem = common_problem();
-    problem.batch = batch;
-    problem.heads_q = heads_q;
-    problem.heads_kv = heads_kv;
-    cases.push_back({"heads_" + text(heads_q) + "_on_" + text(heads_kv), problem, hopper(128, 64)});
-  }
+  append(cases, head_cases_of(hopper(128, 64)));
   return cases;
 }
 
@@ -192,7 +148,8 @@ INSTANTIATE_TEST_SUITE_P(Schedules, HopperKernel, ::testing::ValuesIn(schedule_c
 INSTANTIATE_TEST_SUITE_P(Lengths, HopperKernel, ::testing::ValuesIn(length_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(HiddenRows, HopperKernel, ::testing::ValuesIn(hidden_row_cases()),
                          case_name);
-INSTANTIATE_TEST_SUITE_P(HeadDims, HopperKernel, ::testing::ValuesIn(head_dim_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(HeadDims, HopperKernel,
+                         ::testing::ValuesIn(head_dim_cases_of(hopper(128, 64), 330)), case_name);
 INSTANTIATE_TEST_SUITE_P(Memory, HopperKernel, ::testing::ValuesIn(memory_cases()), case_name);
 
 }  // namespace

@@ -3,8 +3,10 @@
 // counters make sense.
 #include "tuner/measure/measuring_evaluator.h"
 
+#include "driver/devices.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/replaced_kernel.h"
+#include "tests/support/expect_error.h"
 #include "tuner/statistics/statistics.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -13,11 +15,11 @@
 
 #include <array>
 #include <cmath>
+#include <set>
 #include <string>
 
 namespace swr {
 namespace {
-
 using ::testing::HasSubstr;
 
 class MeasuringEvaluatorTest : public GpuTest {
@@ -130,13 +132,9 @@ TEST_F(MeasuringEvaluatorTest, RepeatsItselfOnTheSameVariant) {
 TEST_F(MeasuringEvaluatorTest, RefusesADeviceThatDoesNotExist) {
   MeasureOptions options;
   options.device_ordinal = 1000;
-  try {
-    const MeasuringEvaluator evaluator(bench().generator, options);
-    FAIL() << "device 1000 exists";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("GPU 1000"));
-  }
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] { const MeasuringEvaluator evaluator(bench().generator, options); }),
+              HasSubstr("GPU 1000"));
 }
 
 TEST_F(MeasuringEvaluatorTest, ReportsACubinForAnotherChipAsALaunchFailure) {
@@ -188,6 +186,56 @@ TEST_F(ReplacedKernel, ThatWritesPastItsOutputIsIncorrect) {
   const VariantResult result = evaluate_body(evaluator, problem, kCopyTheOnlyValue + stray);
   EXPECT_EQ(result.state, ResultState::correctness);
   EXPECT_THAT(result.detail, HasSubstr("wrote 1 16-bit words outside"));
+}
+
+class DevicesTest : public GpuTest {};
+
+TEST_F(DevicesTest, DescribeThemselvesCompletely) {
+  for (const DeviceInfo& device : list_devices()) {
+    EXPECT_NE(device.name, "");
+    EXPECT_GE(device.sm_arch, 50);
+    EXPECT_GE(device.sm_count, 1);
+    EXPECT_GT(device.l2_bytes, 0);
+    EXPECT_GE(device.dram_gb_per_s, 0.0);
+    EXPECT_GE(device.smem_per_cta_bytes, 48 * 1024);
+    EXPECT_GE(device.smem_per_sm_bytes, device.smem_per_cta_bytes);
+    EXPECT_GE(device.registers_per_sm, 32768);
+    EXPECT_GE(device.max_threads_per_sm, 1024);
+    EXPECT_GE(device.max_ctas_per_sm, 16);
+  }
+}
+
+TEST_F(DevicesTest, HaveDetailsThatTellThemApart) {
+  std::set<std::string> bus_ids;
+  const std::size_t count = list_devices().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const DeviceDetails details = device_details(static_cast<int>(i));
+    EXPECT_THAT(details.pci_bus_id, ::testing::HasSubstr(":"));
+    EXPECT_GT(details.sm_clock_khz, 0);
+    EXPECT_GE(details.memory_clock_khz, 0);
+    bus_ids.insert(details.pci_bus_id);
+  }
+  EXPECT_EQ(bus_ids.size(), count);
+}
+
+TEST_F(DevicesTest, AreTheSameOnEveryCall) {
+  EXPECT_TRUE(same_device(list_devices().front(), list_devices().front()));
+}
+
+TEST_F(DevicesTest, AnH200IsRecognisedByItsNumbers) {
+  const DeviceInfo device = list_devices().front();
+  if (device.name.find("H200") == std::string::npos || device.mig) {
+    GTEST_SKIP() << "this is a " << device.name;
+  }
+  EXPECT_EQ(device.sm_arch, 90);
+  EXPECT_EQ(device.sm_count, 132);
+  EXPECT_EQ(device.l2_bytes, 60LL << 20);
+  EXPECT_NEAR(device.dram_gb_per_s, 4800.0, 150.0);
+  EXPECT_EQ(device.smem_per_cta_bytes, 227 * 1024);
+}
+
+TEST_F(DevicesTest, TheDriverNamesItsVersion) {
+  EXPECT_THAT(driver_version(), ::testing::MatchesRegex("[0-9]+\\.[0-9]"));
 }
 
 }  // namespace

@@ -171,23 +171,10 @@ std::vector<VariantCase> tensor_map_cases() {
            common_problem(), variant});
     }
   }
-  for (const int seq_q : {1, 63, 200}) {
-    for (const int seq_kv : {1, 15, 129, 300}) {
-      for (const bool causal : {false, true}) {
-        const AttentionProblem problem{.heads_q = 2,
-                                       .heads_kv = 1,
-                                       .seq_q = seq_q,
-                                       .seq_kv = seq_kv,
-                                       .head_dim = 64,
-                                       .causal = causal};
-        const std::string suffix =
-            "_q_" + text(seq_q) + "_kv_" + text(seq_kv) + (causal ? "_causal" : "");
-        cases.push_back({"tma" + suffix, problem, by_tma(tiled(64, 64, 4))});
-        cases.push_back({"tma_pairs" + suffix, problem,
-                         by_tma(scheduled(Order::sawtooth, Persistence::pairs, 0))});
-      }
-    }
-  }
+  append(cases,
+         length_cases_of({{"tma", by_tma(tiled(64, 64, 4))},
+                          {"tma_pairs", by_tma(scheduled(Order::sawtooth, Persistence::pairs, 0))}},
+                         {1, 63, 200}));
   for (const MemoryOrder order : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
     AttentionProblem problem = common_problem();
     problem.batch = 3;
@@ -213,46 +200,9 @@ std::vector<VariantCase> tensor_map_cases() {
 }
 
 std::vector<VariantCase> length_cases() {
-  std::vector<VariantCase> cases;
-  for (const int seq_q : {1, 17, 63, 65, 200}) {
-    for (const int seq_kv : {1, 15, 129, 300}) {
-      for (const bool causal : {false, true}) {
-        const AttentionProblem problem{.heads_q = 2,
-                                       .heads_kv = 1,
-                                       .seq_q = seq_q,
-                                       .seq_kv = seq_kv,
-                                       .head_dim = 64,
-                                       .causal = causal};
-        const std::string suffix =
-            "_q_" + text(seq_q) + "_kv_" + text(seq_kv) + (causal ? "_causal" : "");
-        cases.push_back({"grid" + suffix, problem, tiled(64, 64, 4)});
-        cases.push_back(
-            {"pairs" + suffix, problem, scheduled(Order::sawtooth, Persistence::pairs, 0)});
-      }
-    }
-  }
-  return cases;
-}
-
-std::vector<VariantCase> head_dim_cases() {
-  std::vector<VariantCase> cases;
-  for (const int head_dim : {16, 48, 64, 80, 96, 128, 160, 192, 256}) {
-    for (const DType dtype : {DType::fp16, DType::bf16}) {
-      for (const bool causal : {false, true}) {
-        const AttentionProblem problem{.heads_q = 2,
-                                       .heads_kv = 2,
-                                       .seq_q = 130,
-                                       .seq_kv = 150,
-                                       .head_dim = head_dim,
-                                       .dtype = dtype,
-                                       .causal = causal};
-        cases.push_back({"head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)) +
-                             (causal ? "_causal" : ""),
-                         problem, tiled(64, 32, 4, 1)});
-      }
-    }
-  }
-  return cases;
+  return length_cases_of(
+      {{"grid", tiled(64, 64, 4)}, {"pairs", scheduled(Order::sawtooth, Persistence::pairs, 0)}},
+      {1, 17, 63, 65, 200});
 }
 
 std::vector<VariantCase> memory_cases() {
@@ -270,16 +220,7 @@ std::vector<VariantCase> memory_cases() {
       }
     }
   }
-  for (const auto& [batch, heads_q, heads_kv] :
-       {std::array{3, 6, 2}, std::array{2, 5, 1}, std::array{2, 3, 3}}) {
-    AttentionProblem problem = common_problem();
-    problem.batch = batch;
-    problem.heads_q = heads_q;
-    problem.heads_kv = heads_kv;
-    const std::string name = "heads_" + text(heads_q) + "_on_" + text(heads_kv);
-    cases.push_back({name, problem, tiled(64, 64, 4)});
-    cases.push_back({name + "_without_lse", problem, tiled(64, 64, 4), MemoryOrder::bhsd, false});
-  }
+  append(cases, head_cases_of(tiled(64, 64, 4)));
   return cases;
 }
 
@@ -395,7 +336,8 @@ INSTANTIATE_TEST_SUITE_P(LongestFirst, PortableKernel, ::testing::ValuesIn(longe
 INSTANTIATE_TEST_SUITE_P(TensorMaps, PortableKernel, ::testing::ValuesIn(tensor_map_cases()),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Lengths, PortableKernel, ::testing::ValuesIn(length_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernel, ::testing::ValuesIn(head_dim_cases()),
+INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernel,
+                         ::testing::ValuesIn(head_dim_cases_of(tiled(64, 32, 4, 1), 130)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Decode, PortableKernel, ::testing::ValuesIn(decode_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(DecodeAxes, PortableKernel, ::testing::ValuesIn(decode_axis_cases()),

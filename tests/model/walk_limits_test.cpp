@@ -4,6 +4,7 @@
 #include "operations/attention/model/walk.h"
 #include "operations/gemm/model/time.h"
 #include "operations/gemm/model/walk.h"
+#include "tests/support/expect_error.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -49,13 +50,8 @@ ScheduleShape shape_of(const AttentionProblem& problem) {
 }
 
 std::string error_of(const ScheduleShape& shape) {
-  try {
-    simulate_l2(shape, load_profile("gb10").l2_policy());
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    return error.what();
-  }
-  return "no error";
+  return message_of(ErrorCode::invalid_argument,
+                    [&] { simulate_l2(shape, load_profile("gb10").l2_policy()); });
 }
 
 TEST(WalkLimits, PairsOfLegalSizesAreCountedBeyondAnInt) {

@@ -280,6 +280,27 @@ TEST_F(GemmRuntimeTest, KernelsThatDoNotWaitFollowTheLaunchBefore) {
   EXPECT_FALSE(fake_last_launch().overlaps);
 }
 
+TEST_F(GemmRuntimeTest, OddRowsOfAAndBAreCopiedByALaunchBefore) {
+  GemmProblem problem = product(64);
+  problem.alignment_bytes = 2;
+  record(problem, hopper_tile(64, 128), 10.0);
+  Runtime runtime(serving_only());
+  GemmCall call = call_of(problem);
+  const auto launches_of = [&] {
+    const long long before = fake_launches();
+    runtime.gemm(call, stream_);
+    return fake_launches() - before;
+  };
+  call.params.c_strides.row = 4097;
+  EXPECT_EQ(launches_of(), 1) << "threads store C";
+  EXPECT_EQ(fake_last_launch().gemm.partials, nullptr);
+  call.params.a_strides.row = 4097;
+  EXPECT_EQ(launches_of(), 2);
+  EXPECT_NE(fake_last_launch().gemm.partials, nullptr);
+  call.params.alpha = 0.0F;
+  EXPECT_EQ(launches_of(), 1) << "nobody reads A and B";
+}
+
 TEST_F(GemmRuntimeTest, KernelsWithoutSplitsGetNoMemory) {
   record(product(64), hopper_tile(64, 128), 10.0);
   Runtime runtime(serving_only());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Kernels for checks and for calibration compile.
 #include <swr/generator.h>
 
 #include <gtest/gtest.h>
@@ -7,7 +8,6 @@
 
 namespace swr {
 namespace {
-
 struct ReferenceEntry {
   const char* path;
   const char* entry;
@@ -35,6 +35,31 @@ TEST_P(ReferenceTemplate, CompilesWithoutSpills) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, ReferenceTemplate, ::testing::Values(80, 86, 90, 121),
+                         [](const auto& arch) { return "sm_" + std::to_string(arch.param); });
+
+class CalibrationTemplate : public ::testing::TestWithParam<int> {};
+
+TEST_P(CalibrationTemplate, CompilesWithoutSpills) {
+  const Generator generator{GeneratorOptions{}};
+  for (const char* entry : {"swr_fma_rate", "swr_exp2_rate", "swr_mma_rate"}) {
+    const auto kernel = generator.compile_template("calibration/rates.cu", entry, GetParam());
+    EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;
+    EXPECT_GT(kernel.resources.registers_per_thread, 0) << entry;
+  }
+  for (const char* entry :
+       {"swr_sweep", "swr_stream", "swr_link", "swr_chase", "swr_atomic_latency"}) {
+    const auto kernel = generator.compile_template("calibration/memory.cu", entry, GetParam());
+    EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;
+  }
+}
+
+TEST(ReadingTemplate, CompilesWithoutSpills) {
+  const auto kernel = Generator{GeneratorOptions{}}.compile_template("calibration/read_once.cu",
+                                                                     "swr_read_once", 90);
+  EXPECT_EQ(kernel.resources.spill_store_bytes, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, CalibrationTemplate, ::testing::Values(80, 90, 121),
                          [](const auto& arch) { return "sm_" + std::to_string(arch.param); });
 
 }  // namespace

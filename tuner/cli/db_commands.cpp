@@ -2,7 +2,6 @@
 // The commands that write the database's results in other forms, or read such.
 #include "core/recorded_space.h"
 #include "db/merge.h"
-#include "report/kernel_tuner_cache.h"
 #include "report/other_formats.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/foreign_results.h"

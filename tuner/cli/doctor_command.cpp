@@ -13,7 +13,7 @@
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/options.h"
-#include "tuner/measure/throttling.h"
+#include "tuner/measure/power_meter.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 #include <swr/version.h>

@@ -2,7 +2,6 @@
 #include "tuner/cli/foreign_results.h"
 
 #include "core/operation.h"
-#include "report/kernel_tuner_cache.h"
 #include "report/other_formats.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"

@@ -3,7 +3,7 @@
 #include "core/json.h"
 #include "core/number_text.h"
 #include "core/text_table.h"
-#include "report/kernel_tuner_cache.h"
+#include "report/other_formats.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/foreign_results.h"
 #include "tuner/cli/options.h"

@@ -7,7 +7,7 @@
 #include "report/page/page_data.h"
 #include "tuner/live/event_follower.h"
 #include "tuner/live/live_state.h"
-#include "tuner/measure/throttling.h"
+#include "tuner/measure/power_meter.h"
 #include <swr/error.h>
 
 #include <cerrno>

@@ -3,7 +3,7 @@
 // configuration.
 #pragma once
 
-#include "core/model_work.h"
+#include "core/make_problems.h"
 #include <swr/problem.h>
 
 #include <cstddef>

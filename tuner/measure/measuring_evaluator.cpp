@@ -10,7 +10,6 @@
 #include "tuner/measure/placement.h"
 #include "tuner/measure/power_meter.h"
 #include "tuner/measure/shared_kernels.h"
-#include "tuner/measure/throttling.h"
 #include "tuner/statistics/statistics.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "tuner/evaluator.h"
-#include "tuner/statistics/stopping_rule.h"
+#include "tuner/statistics/statistics.h"
 #include <swr/generator.h>
 
 #include <memory>

@@ -14,7 +14,9 @@
 namespace swr {
 
 /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
-std::shared_ptr<const Kernel> load_kernel(const CompiledKernel& compiled);
+inline std::shared_ptr<const Kernel> load_kernel(const CompiledKernel& compiled) {
+  return std::make_shared<const Kernel>(compiled);
+}
 
 /// Loads a kernel once for the variants that share it: to load and unload modules is most of what a
 /// variant asks of the driver beside its launches, and processes wait for each other in it.
@@ -25,7 +27,14 @@ class SharedKernels {
   explicit SharedKernels(Load load = load_kernel) : load_(std::move(load)) {}
 
   /// Loaded now, unless it is in use or was the latest. Throws: as load_kernel().
-  std::shared_ptr<const Kernel> get(const CompiledKernel& compiled);
+  std::shared_ptr<const Kernel> get(const CompiledKernel& compiled) {
+    std::erase_if(in_use_, [](const auto& kernel) { return kernel.second.expired(); });
+    const std::pair key(compiled.cubin_digest, compiled.entry);
+    const auto found = in_use_.find(key);
+    latest_ = found != in_use_.end() ? found->second.lock() : load_(compiled);
+    in_use_[key] = latest_;
+    return latest_;
+  }
 
  private:
   Load load_;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/objective.h"
 
-#include "core/metric_names.h"
+#include "core/metrics.h"
 #include "core/number_text.h"
 #include "kernel_spec/spec/objective_text.h"
 #include "report/explain/analysis.h"
-#include "report/explain/metrics.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
 #include <swr/store.h>
@@ -63,7 +62,7 @@ constexpr std::array kFurther{
                   [](const Subject& subject) { return std::optional(occupancy_of(subject)); }}};
 
 static_assert(std::ranges::equal(kFurther, kFurtherMetricNames, {}, &FurtherMetric::name),
-              "core/metric_names.h names every further metric, in this order");
+              "core/metrics.h names every further metric, in this order");
 
 constexpr std::string_view kTimeMetric = "time_us";
 

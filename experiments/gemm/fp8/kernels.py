@@ -32,7 +32,7 @@ class Launch(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int) for name in (
         "dtype output layout reads_c tile_m tile_n tile_k stages mainloop consumers cluster_m "
         "cluster_n cluster_k persistence k_order split_k scaling promote_every has_bias activation "
-        "gated output_scaling groups raster raster_group swizzle_stride splits workers").split()]
+        "gated output_scaling groups alignment_bytes raster raster_group swizzle_stride splits workers").split()]
 
 
 class Strides(ctypes.Structure):
@@ -77,6 +77,8 @@ class Config:
     gated: bool = False
     output_scaling: str = "none"
     groups: str = "none"
+    alignment: int = 16
+    layout: str = "nt"
     raster: int = 1  # along_m
     raster_group: int = 1
     swizzle_stride: int = 0
@@ -84,13 +86,13 @@ class Config:
     def launch(self):
         value = lambda name, spelling: NAMES[name][1].split().index(spelling)
         of = Launch(
-            value("dtype", self.dtype), value("output", self.output), 0, self.reads_c, *self.tile,
+            value("dtype", self.dtype), value("output", self.output), value("layout", self.layout), self.reads_c, *self.tile,
             self.tile_k, self.stages if self.stages > 0 else 12, value("mainloop", self.mainloop), self.consumers,
             *self.cluster, value("persistence", self.persistence), 0, self.splits > 1,
             value("scaling", self.scaling), self.promote_every, self.has_bias,
             value("activation", self.activation), self.gated,
-            value("output_scaling", self.output_scaling), value("groups", self.groups), self.raster,
-            self.raster_group,
+            value("output_scaling", self.output_scaling), value("groups", self.groups), self.alignment,
+            self.raster, self.raster_group,
             self.swizzle_stride, self.splits, 132)
         while self.stages <= 0 and library().smem_bytes(ctypes.byref(of)) > SMEM_LIMIT:
             of.stages -= 1
@@ -100,7 +102,7 @@ class Config:
     def header(self):
         launch = self.launch()
         fields = []
-        for name, _ in Launch._fields_[:23]:
+        for name, _ in Launch._fields_[:24]:
             number = getattr(launch, name)
             if name in NAMES:
                 text = f"{NAMES[name][0]}::{NAMES[name][1].split()[number]}"
@@ -142,7 +144,7 @@ def library():
         _library.load.restype = ctypes.c_void_p
         _library.load.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
         _library.launch.argtypes = [ctypes.c_void_p] * 5
-        _library.partials_bytes.restype = ctypes.c_longlong
+        _library.workspace_bytes.restype = ctypes.c_longlong
     return _library
 
 
@@ -209,8 +211,8 @@ class Kernels:
             assert self.functions[key], f"{config} cannot be loaded"
         pointer = lambda tensor: None if tensor is None else tensor.data_ptr()
         strides = [Strides(t.stride(0) if t.dim() == 3 else 0, t.stride(-2)) for t in (a, b, c)]
-        params = Params(a.data_ptr(), b.data_ptr(), c.data_ptr(), *strides, a.shape[-2], c.shape[-1],
-                        a.shape[-1], b.shape[0] if b.dim() == 3 else 1, alpha, beta)
+        params = Params(a.data_ptr(), b.data_ptr(), c.data_ptr(), *strides, c.shape[-2], c.shape[-1],
+                        a.shape[-2 if config.layout == "tn" else -1], b.shape[0] if b.dim() == 3 else 1, alpha, beta)
         params.groups = pointer(groups)
         extras = Extras(pointer(a_scales), pointer(b_scales), a_scale_stride, b_scale_stride,
                         pointer(bias), pointer(addend), pointer(c_scales),
@@ -218,9 +220,9 @@ class Kernels:
         params.splits = config.splits
         kept = [a, b, c, a_scales, b_scales, bias, addend, c_scales, params, extras, launch,
                 groups]
-        if config.splits > 1:
-            partials = torch.empty(library().partials_bytes(ctypes.byref(launch), ctypes.byref(params)),
-                                   dtype=torch.uint8, device="cuda")
+        needed = library().workspace_bytes(ctypes.byref(launch), ctypes.byref(params))
+        if needed > 0:
+            partials = torch.empty(needed, dtype=torch.uint8, device="cuda")
             arrivals = torch.zeros(1 << 16, dtype=torch.int32, device="cuda")
             params.partials, params.arrivals = partials.data_ptr(), arrivals.data_ptr()
             kept += [partials, arrivals]

@@ -14,7 +14,7 @@ namespace {
 struct Launch {
   int dtype, output, layout, reads_c, tile_m, tile_n, tile_k, stages, mainloop, consumers;
   int cluster_m, cluster_n, cluster_k, persistence, k_order, split_k, scaling, promote_every;
-  int has_bias, activation, gated, output_scaling, groups;
+  int has_bias, activation, gated, output_scaling, groups, alignment_bytes;
   int raster, raster_group, swizzle_stride, splits, workers;
 };
 
@@ -41,7 +41,8 @@ swr::HopperGemmConfig config_of(const Launch& l) {
           .activation = static_cast<swr::Activation>(l.activation),
           .gated = l.gated != 0,
           .output_scaling = static_cast<swr::Scaling>(l.output_scaling),
-          .groups = static_cast<swr::GemmGroups>(l.groups)};
+          .groups = static_cast<swr::GemmGroups>(l.groups),
+          .alignment_bytes = l.alignment_bytes};
 }
 
 const swr::LaunchCalls& calls() {
@@ -66,9 +67,9 @@ const swr::LaunchCalls& calls() {
 /// Bytes of shared memory of a CTA.
 extern "C" int smem_bytes(const Launch* launch) { return config_of(*launch).smem_bytes(); }
 
-/// Bytes of partial sums and words of arrivals.
-extern "C" long long partials_bytes(const Launch* launch, const swr::GemmParams* params) {
-  return config_of(*launch).partials_bytes(*params);
+/// Bytes of partial sums and copied rows.
+extern "C" long long workspace_bytes(const Launch* launch, const swr::GemmParams* params) {
+  return swr::workspace_bytes(config_of(*launch), *params);
 }
 
 /// A function, or null. Requires a current context.

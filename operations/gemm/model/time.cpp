@@ -59,6 +59,7 @@ struct TileCosts {
   double product_clocks = 0.0;   ///< One k-block: products, and the shared memory that feeds them.
   double loaded_bytes = 0.0;     ///< One k-block: what the CTA asks L2 for, times
   double line_cost = 1.0;        ///< what its lines cost against those that lie in one of L2's.
+  double wait_clocks = 0.0;      ///< For loads of a k-block that products do not hide.
   double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
   double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
   bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
@@ -114,20 +115,21 @@ double product_clocks(const HopperGemmConfig& config) {
 }
 
 TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
-                     const GpuProfile& /*profile*/) {
+                     const GemmVariant& variant, const GpuProfile& /*profile*/) {
   const int m = problem.m;
   // Multicast brings the rest.
   const double a_bytes = static_cast<double>(config.loaded_a_rows(m)) * config.tile_k *
                          config.element_bytes() / config.cluster_n;
   const double b_bytes = static_cast<double>(config.b_tile_bytes()) / config.cluster_m;
-  const LineCosts lines = line_costs_of(problem);
+  const LineCosts lines = line_costs_of(problem, Family::hopper);
   const double costs = lines.a * a_bytes + lines.b * b_bytes;
   return {.product_clocks = product_clocks(config),
           .loaded_bytes = costs,
           .line_cost = costs / (a_bytes + b_bytes),
           // Into shared memory and out of it.
-          .epilogue_clocks =
-              kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
+          .epilogue_clocks = kEpilogueClocks +
+                             2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock) +
+                             odd_store_clocks(problem, variant) / config.cluster_k,
           .exchange_clocks = exchange_clocks(config, m),
           .hides_epilogues = config.mainloop == GemmMainloop::pingpong,
           .l2_rate_factor = kCopyEngineFactor,
@@ -137,7 +139,8 @@ TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
 /// As for the portable attention kernel: a CTA's warps take turns at mma.sync, at its rate, and at
 /// shared memory. Every warp reads its rows of A and columns of B, cp.async writes both.
 TileCosts tile_costs(const PortableGemmConfig& config, const GemmProblem& problem,
-                     const GpuProfile& profile) {
+                     const GemmVariant& variant, const GpuProfile& profile) {
+  const RegisterLoads loads = register_loads_of(problem, variant);
   const double flop = 2.0 * config.tile_m * config.tile_n * config.tile_k;
   const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
                             config.warps_m * static_cast<double>(config.b_tile_bytes()) +
@@ -149,11 +152,13 @@ TileCosts tile_costs(const PortableGemmConfig& config, const GemmProblem& proble
                 config.promote_every;
   }
   const double smem = profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock;
-  return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1),
+  return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1) + loads.issue_clocks,
           .loaded_bytes = 1.0 * config.element_bytes() * config.tile_k *
                           (std::min(config.tile_m, problem.m) + config.tile_n),
+          .wait_clocks = loads.wait_clocks,
           // From registers to L2.
-          .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),
+          .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile) +
+                             odd_store_clocks(problem, variant),
           .exchange_clocks = 0.0,
           .hides_epilogues = false,
           .l2_rate_factor = 1.0};
@@ -214,7 +219,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
                                  const GemmLaunch& launch, const GemmTraffic& traffic,
                                  const GpuProfile& profile) {
   const TileCosts tile =
-      std::visit([&](const auto& config) { return tile_costs(config, problem, profile); },
+      std::visit([&](const auto& config) { return tile_costs(config, problem, variant, profile); },
                  make_gemm_config(problem, variant));
   const GemmSchedule& schedule = launch.schedule;
   const long long at_once = launch.resident_clusters();
@@ -226,7 +231,8 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
 
   const double products = resident * tile.product_clocks;
   const double arrival = resident * tile.loaded_bytes / kSmL2BytesPerClock;
-  const double step_clocks = std::max({products, arrival, kLeastStepClocks});
+  const double step_clocks =
+      std::max({products, arrival, kLeastStepClocks, tile.product_clocks + tile.wait_clocks});
   // Epilogues but the last hide behind products of the same CTA or of another one of the SM.
   const bool hides = tile.hides_epilogues || resident > 1;
   const double epilogues = (hides ? 1.0 : rounds) * tile.epilogue_clocks;
@@ -249,11 +255,13 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
                      profile);
   }
   prediction.split_us += microseconds(tile.exchange_clocks, profile);
+  const double memory_gb_per_s = profile.device.dram_gb_per_s * profile.dram_efficiency;
+  prediction.copy_us = row_copies_us(problem, variant.family, memory_gb_per_s);
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);
   prediction.time_us = tile.launch_us + overlapped(sm_us, prediction.l2_us, prediction.dram_us) +
-                       prediction.split_us;
-  prediction.latency_us =
-      prediction.time_us - overlapped(prediction.matrix_us, prediction.l2_us, prediction.dram_us);
+                       prediction.split_us + prediction.copy_us;
+  prediction.latency_us = prediction.time_us - prediction.copy_us -
+                          overlapped(prediction.matrix_us, prediction.l2_us, prediction.dram_us);
   prediction.relative_error = profile.prediction_error("gemm");
   return prediction;
 }

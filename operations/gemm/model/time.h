@@ -19,6 +19,7 @@ struct GemmPrediction {
   double l2_us = 0.0;
   double dram_us = 0.0;
   double split_us = 0.0;        ///< Writing, waiting for and adding what other splits computed.
+  double copy_us = 0.0;         ///< Rows of A and B to whole lines, before the rest.
   double latency_us = 0.0;      ///< What lies beyond the overlap of products, L2 and DRAM.
   double relative_error = 0.0;  ///< Prediction::relative_error.
 };

@@ -85,22 +85,22 @@ struct Ready {
   swr::SplitMemory* split_memory = nullptr;
 };
 
-/// What the splits of a launch need; nothing when there is one.
-struct SplitNeeds {
+/// What splits of k and copies of rows need; nothing where a launch has neither.
+struct MemoryNeeds {
   std::size_t partials_bytes = 0;
   std::size_t arrival_words = 0;
 
-  /// In a workspace the words follow the partial sums.
+  /// In a workspace the words follow the rest.
   std::size_t arrivals_at() const { return (partials_bytes + 15) / 16 * 16; }
   std::size_t arrival_bytes() const { return arrival_words * sizeof(unsigned); }
   std::size_t bytes() const { return arrivals_at() + arrival_bytes(); }
 };
 
-SplitNeeds split_needs(const GemmKernel& kernel, const GemmParams& params) {
+MemoryNeeds memory_needs(const GemmKernel& kernel, const GemmParams& params) {
   return std::visit(
       [&](const auto& config) {
-        return SplitNeeds{static_cast<std::size_t>(config.partials_bytes(params)),
-                          static_cast<std::size_t>(config.arrival_words(params))};
+        return MemoryNeeds{static_cast<std::size_t>(swr::workspace_bytes(config, params)),
+                           static_cast<std::size_t>(config.arrival_words(params))};
       },
       kernel.config);
 }
@@ -167,12 +167,12 @@ Gemm::~Gemm() = default;
 void Gemm::run(const GemmCall& call, CUstream_st* stream) {
   const Ready ready = impl_->get(problem_of(call));
   GemmParams params = ready.kernel->chosen(call.params);
-  const SplitNeeds needs = split_needs(*ready.kernel, params);
+  const MemoryNeeds needs = memory_needs(*ready.kernel, params);
   if (needs.bytes() > 0) {
     swr::SplitMemory::Part part;
     impl_->driver.require(
         ready.split_memory->of_launch(stream, needs.partials_bytes, needs.arrival_words, part),
-        "finding memory for partial sums");
+        "finding memory for partial sums and copied rows");
     params.partials = part.partials;
     params.arrivals = part.arrivals;
   }
@@ -182,7 +182,7 @@ void Gemm::run(const GemmCall& call, CUstream_st* stream) {
 void Gemm::run(const GemmCall& call, const Workspace& workspace, CUstream_st* stream) {
   const Ready ready = impl_->get(problem_of(call));
   GemmParams params = ready.kernel->chosen(call.params);
-  const SplitNeeds needs = split_needs(*ready.kernel, params);
+  const MemoryNeeds needs = memory_needs(*ready.kernel, params);
   if (needs.bytes() > 0) {
     require_fitting(workspace, needs.bytes());
     const auto arrivals = reinterpret_cast<CUdeviceptr>(workspace.memory) + needs.arrivals_at();
@@ -197,7 +197,7 @@ void Gemm::run(const GemmCall& call, const Workspace& workspace, CUstream_st* st
 
 std::size_t Gemm::workspace_bytes(const GemmCall& call) {
   const Ready ready = impl_->get(problem_of(call));
-  return split_needs(*ready.kernel, ready.kernel->chosen(call.params)).bytes();
+  return memory_needs(*ready.kernel, ready.kernel->chosen(call.params)).bytes();
 }
 
 Choice Gemm::prepare(const GemmCall& call) {

@@ -45,8 +45,8 @@ struct GemmCall {
   GemmGrouping grouping;
 };
 
-/// Device memory of the caller for a kernel that splits k. Its contents do not matter, before and
-/// after; launches that may overlap need their own.
+/// Device memory of the caller for a kernel that splits k or copies rows. Its contents do not
+/// matter, before and after; launches that may overlap need their own.
 struct Workspace {
   void* memory = nullptr;  ///< At a multiple of 16 bytes.
   std::size_t bytes = 0;
@@ -63,9 +63,9 @@ class Gemm {
   Gemm& operator=(const Gemm&) = delete;
 
   /// Enqueues one product on `stream` of the current context. Does not synchronise, and may be
-  /// captured in a graph. A kernel that splits k takes memory of this object: a stream's first such
-  /// launch allocates it, one that needs more than those before allocates again, and every captured
-  /// launch gets its own. Throws: Error.
+  /// captured in a graph. A kernel that splits k or copies rows takes memory of this object: a
+  /// stream's first such launch allocates it, one that needs more than those before allocates
+  /// again, and every captured launch gets its own. Throws: Error.
   void run(const GemmCall& call, CUstream_st* stream);
 
   /// The same in the caller's memory, without any allocation once the kernel is loaded; a few words
@@ -73,8 +73,8 @@ class Gemm {
   /// Throws: Error{invalid_argument} for less than workspace_bytes(call).
   void run(const GemmCall& call, const Workspace& workspace, CUstream_st* stream);
 
-  /// Bytes of a workspace for this call; 0 when its kernel does not split k. Loads the kernel.
-  /// Throws: Error.
+  /// Bytes of a workspace for this call; 0 when its kernel neither splits k nor copies rows. Loads
+  /// the kernel. Throws: Error.
   std::size_t workspace_bytes(const GemmCall& call);
 
   /// Loads the kernel of a call and says which it is. Throws: Error.

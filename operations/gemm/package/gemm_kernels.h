@@ -89,8 +89,10 @@ struct GemmKernel {
     params.n = asked.n;
     params.k = asked.k;
     params.batch = asked.batch;
-    const bool copies_rows = std::holds_alternative<swr::HopperGemmConfig>(config);
-    return (!copies_rows || swr::fills_copied_rows(asked.n, asked.output_bytes())) &&
+    const auto* const hopper = std::get_if<swr::HopperGemmConfig>(&config);
+    const int row_bytes =
+        swr::row_alignment_bytes(asked.n, asked.output_bytes(), asked.alignment_bytes);
+    return (hopper == nullptr || row_bytes >= hopper->alignment_bytes) &&
            std::visit(
                [&](const auto& one) {
                  return one.smem_bytes() <= smem_per_cta_bytes &&

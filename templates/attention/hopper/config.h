@@ -29,6 +29,8 @@ struct HopperAttentionConfig {
   /// K and V tiles lie as octets, 8 rows of all panels each, instead of as panels: rows that are
   /// brought together are then contiguous in shared memory, and one box brings them.
   bool kv_octets = false;
+  /// Scores are at most 1 and at least -1, times a cap, and numerators have the range of fp32.
+  bool capped_scores = false;
 
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
   static constexpr int kWarpgroup = 128;

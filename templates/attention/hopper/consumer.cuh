@@ -10,11 +10,39 @@
 #include "attention/hopper/output.cuh"
 #include "attention/hopper/pipeline.cuh"
 #include "attention/hopper/softmax.cuh"
-#include "attention/hopper/turns.cuh"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
 
 namespace swr::hopper {
+
+/// Named barriers of the turns, one per consumer; 0 is __syncthreads.
+inline constexpr int kFirstTurnBarrier = 1;
+
+/// Who may issue products, or compute exponentials: consumers pass a token around a ring, and
+/// between `take` and `pass` one is alone.
+template <HopperAttentionConfig C>
+struct Turns {
+  static constexpr int kPair = 2 * C.kWarpgroup;
+  int consumer;
+
+  /// The last consumer starts the ring, on behalf of the turn before the first.
+  __device__ __forceinline__ void start() const {
+    if (C.consumers() > 1 && consumer == C.consumers() - 1) {
+      ptx::bar_arrive<kPair>(kFirstTurnBarrier);
+    }
+  }
+  __device__ __forceinline__ void take() const {
+    if (C.consumers() > 1) {
+      ptx::bar_sync<kPair>(kFirstTurnBarrier + consumer);
+    }
+  }
+  __device__ __forceinline__ void pass() const {
+    if (C.consumers() > 1) {
+      const int next = consumer + 1 == C.consumers() ? 0 : consumer + 1;
+      ptx::bar_arrive<kPair>(kFirstTurnBarrier + next);
+    }
+  }
+};
 
 /// `Queries` has Scan, what a Q tile streams; take(), which waits for nothing; shape(), of the Q
 /// tile's sequence; and write(), which gives the Q slot back. Where kHasWindow is set, also hide(),

@@ -63,8 +63,12 @@ class Softmax {
   __device__ __forceinline__ void reset() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      maximum_[half] = minus_infinity();
+      maximum_[half] = needs_no_maximum() ? 0.0F : minus_infinity();
       sum_[half] = 0.0F;
+      if constexpr (C.capped_scores) {
+        shift_[half] = 0.0F;
+        rescale_[half] = 1.0F;
+      }
     }
   }
 
@@ -72,6 +76,9 @@ class Softmax {
   /// as it was: numerators then reach 2^kSlackLog2, which every type holds, and O needs no
   /// rescaling (FlashAttention-4 does the same).
   __device__ __forceinline__ void raise_maximum(const Scores<C>& scores) {
+    if (needs_no_maximum()) {
+      return;
+    }
     bool raised = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -134,6 +141,9 @@ class Softmax {
   /// no key is finite and lower than any score, its sum 0.
   __device__ __forceinline__ float shift_log2(int half) const {
     constexpr float kLowest = -3.402823466e38F;
+    if (needs_no_maximum()) {
+      return row_sum(sum_[half]) == 0.0F ? kLowest : 0.0F;
+    }
     return maximum_[half] == minus_infinity() ? kLowest : maximum_[half] * scale_log2_;
   }
   /// Of the whole row: all four threads take part.
@@ -149,6 +159,13 @@ class Softmax {
   }
 
  private:
+  /// Numerators then lie between 2^-80 and 2^80 whatever the scores: fp32 holds the sum of 2^40 of
+  /// them, and products with any V that bf16 tells from 0 beside 1.
+  __device__ __forceinline__ bool needs_no_maximum() const {
+    constexpr float kMostLog2 = 80.0F;
+    return C.capped_scores && scale_log2_ <= kMostLog2;
+  }
+
   /// Four chains, so that the latency of one comparison hides behind the others.
   __device__ __forceinline__ static float thread_maximum(const Scores<C>& scores, int half) {
     float chains[4];

@@ -9,10 +9,12 @@
 #include "attention/portable/key_groups.cuh"
 #include "attention/portable/kv_stream.cuh"
 #include "attention/portable/matrix.cuh"
+#include "attention/portable/partial_row.cuh"
 #include "attention/portable/query_rows.cuh"
 #include "attention/portable/softmax.cuh"
-#include "attention/portable/split_kv.cuh"
+#include "attention/portable/shared_tile.cuh"
 #include "attention/portable/tile_copy.cuh"
+#include "attention/portable/warp_rows.cuh"
 #include "attention/portable/work.cuh"
 #include "common/attention_schedule.h"
 #include "common/ptx.cuh"
@@ -20,115 +22,59 @@
 
 namespace swr::portable {
 
-/// The rows of one warp of a Q tile, over the scan of K and V. Warps without rows compute nothing,
-/// but take every step: they copy too, and a barrier of the CTA is one instruction that all of its
-/// threads come to, so that none may stand on a path that only some warps take.
+/// What happens to the scores of a warp before the softmax.
 template <PortableAttentionConfig C>
-class WarpRows {
- public:
-  /// `tile_row` is the global index of the Q tile's first row.
-  __device__ WarpRows(const KvStream<C>& stream, unsigned q_tile, int tile_row, WarpPlace place,
-                      int lane, SequenceShape shape, float scale_log2)
-      : stream_(stream),
-        query_(q_tile, place.row, lane),
-        first_row_(tile_row + place.row),
-        first_key_(place.key),
-        shape_(shape),
-        scale_log2_(scale_log2) {
-    query_.load();
-    if constexpr (C.has_idle_warps()) {
-      is_idle_ = ptx::redux_sync_or(first_row_ >= shape.q_rows() ? 1 : 0);
-    }
-  }
+struct Scoring {
+  static constexpr bool kHasIdleWarps = C.has_idle_warps();
 
-  /// One K/V tile, which needs a mask or does not.
+  int first_row;  ///< Of the warp.
+  SequenceShape shape;
+
+  __device__ bool is_idle() const { return first_row >= shape.q_rows(); }
+
   template <bool Masked>
-  __device__ void take(int step) {
-    stream_.begin(step);
-    Scores<C> scores;
-    if (!is_idle()) {
-      multiply_q_k<C>(scores, query_, stream_.k_slot(step), first_key());
-      if constexpr (Masked) {
-        mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n + first_key(), shape_);
-      }
-    }
-    stream_.turn(step);
-    if (!is_idle()) {
-      softmax_.raise(scores, output_, scale_log2_);
-      const auto numerators = [&](Numerators<C>& p, int keys) {
-        softmax_.exponentiate(p, scores, keys, scale_log2_);
+  __device__ void prepare(Scores<C>& scores, const KvStream<C>& stream, int step,
+                          int first_key) const {
+    if constexpr (Masked) {
+      struct Keys {
+        int first;
+        int end;
       };
-      multiply_p_v<C>(output_, numerators, stream_.v_slot(step), first_key());
-    }
-    stream_.finish(step);
-  }
-
-  /// Steps [first, last), which all need a mask or all do not.
-  template <bool Masked>
-  __device__ void scan(int first, int last) {
-#pragma unroll 1
-    for (int step = first; step < last; ++step) {
-      take<Masked>(step);
+      hide_scores<C, false>(scores, first_row, stream.first_key(step) + first_key,
+                            [&](int row) { return Keys{0, visible_keys(row, shape)}; });
     }
   }
-
-  __device__ const Output<C>& output() const { return output_; }
-  __device__ const SoftmaxState<C>& softmax() const { return softmax_; }
-
- private:
-  /// Known when the kernel is compiled, unless warps share rows.
-  __device__ int first_key() const { return C.key_groups() == 1 ? 0 : first_key_; }
-  /// Alike in all lanes. Opaque, or ptxas takes up to 30 registers more for the loop.
-  __device__ bool is_idle() const { return C.has_idle_warps() && ptx::opaque(is_idle_) != 0; }
-
-  const KvStream<C>& stream_;
-  QueryFragments<C> query_;
-  int first_row_;
-  int first_key_;
-  SequenceShape shape_;
-  float scale_log2_;
-  int is_idle_ = 0;
-  Output<C> output_ = {};
-  SoftmaxState<C> softmax_;
 };
 
-/// Normalises, writes O through the warp's own rows of the Q tile at `q_tile`, and the log-sum-exp.
 template <PortableAttentionConfig C>
-__device__ inline void write_output(const WarpRows<C>& rows, const AttentionParams& params,
-                                    unsigned q_tile, QTile tile, int warp_row) {
-  const int lane = ptx::opaque(static_cast<int>(threadIdx.x % 32));
-  const int first_row = tile.index * C.tile_m;
-  const LogSumExps<C> lse(params, tile.head);
-  __syncwarp();
-#pragma unroll
-  for (int m = 0; m < C.m_blocks(); ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float sum = row_sum(rows.softmax().sum[m][half]);
-      const float inverse = inverse_sum(sum);
-      const int row = warp_row + 16 * m + 8 * half + lane / 4;
-#pragma unroll
-      for (int d = 0; d < C.head_dim / 8; ++d) {
-        const auto& sums = rows.output()[m][d];
-        ptx::st_shared(
-            q_tile + tile_offset<C>(row, d) + lane % 4 * 4,
-            ptx::cvt_rn_x2<C.dtype>(sums[2 * half] * inverse, sums[2 * half + 1] * inverse));
-      }
-      if (lse.are_wanted() && lane % 4 == 0 && first_row + row < lse.rows()) {
-        lse.write(first_row + row, log_sum_exp(rows.softmax().shift[m][half], sum));
-      }
-    }
+using Rows = WarpRows<C, C, const KvStream<C>, Scoring<C>>;
+
+/// Where the splits of one Q tile meet.
+template <PortableAttentionConfig C>
+struct Splits {
+  /// Parts of a row whose loads are under way together, ten registers each: as many as need no more
+  /// than the scores, O and Q of the main loop do with what it keeps beside them.
+  static constexpr int kAtOnce =
+      C.accumulator_registers() + C.m_blocks() * C.head_dim / 4 > 100 ? 16 : 8;
+
+  const AttentionParams& params;
+  unsigned smem;
+  int linear;  ///< The tile's place among those of the launch.
+  int own;
+
+  __device__ float* at(int split) const {
+    return params.partials +
+           (static_cast<long long>(linear) * params.kv_splits + split) * C.partial_floats();
   }
-  __syncwarp();
-  copy_rows_out<C, 16 * C.m_blocks()>(q_tile,
-                                      query_rows<C>(params.o, params.o_strides, params, tile.head),
-                                      first_row, warp_row, lane);
-}
+  __device__ int count() const { return params.kv_splits; }
+  __device__ unsigned* arrivals() const { return params.arrivals + linear; }
+  __device__ unsigned message() const { return smem; }
+};
 
 /// Tiles from place `unmasked` on need a mask: the last steps of a scan, or the first of a backward
 /// one.
 template <PortableAttentionConfig C>
-__device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, int steps,
+__device__ inline void scan_all(Rows<C>& rows, const KvStream<C>& stream, int steps,
                                 int unmasked) {
   const int masked = steps - unmasked;
   if constexpr (C.order == Order::cyclic) {
@@ -195,8 +141,8 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   }
   stream.ask_rest();
   stream.arrive();
-  WarpRows<C> rows(stream, smem, tile.index * C.tile_m, place, thread % 32, shape,
-                   params.scale_log2);
+  Rows<C> rows(stream, {tile.index * C.tile_m + place.row, shape}, smem, place, thread % 32,
+               params.scale_log2);
   scan_all<C>(rows, stream, scanned.count, unmasked);
   if constexpr (!C.prefetches_kv()) {
     // Only now: CTAs of the launch after that came while others of this one compute would wait in
@@ -204,15 +150,17 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
     ptx::griddepcontrol_launch_dependents();
   }
   ptx::cp_async_wait_group<0>();
+  const TileTarget<C> target{params, work.tile()};
   if constexpr (C.split_kv) {
-    SplitResults<C>(params, smem, work.tile())
-        .leave_and_combine(rows.output(), rows.softmax(), split, place);
+    const int linear = target.tile.head * work_items<C>(params).q_tiles + target.tile.index;
+    const Splits<C> splits{params, smem, linear, split};
+    SharedTile<C, Splits<C>, TileTarget<C>>(splits, target)
+        .leave_and_combine(smem, rows.output(), rows.softmax(), place);
   } else if constexpr (C.key_groups() > 1) {
-    const RowWriter<C> writer(params, work.tile());
-    combine_key_groups<C>(smem, rows.output(), rows.softmax(), place,
-                          rows_of_tile<C>(params, work.tile()), writer);
+    combine_key_groups<C>(smem, rows.output(), rows.softmax(), place, rows_of_tile<C>(target),
+                          RowWriter<C, TileTarget<C>>(target));
   } else {
-    write_output<C>(rows, params, smem, work.tile(), place.row);
+    write_rows<C, true>(target, rows.output(), rows.softmax(), smem, place.row);
   }
   return scanned.count;
 }

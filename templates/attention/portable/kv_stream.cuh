@@ -24,7 +24,9 @@ class KvScan {
 
   __device__ int steps() const { return tiles_; }
   __device__ bool backward() const { return backward_; }
-  __device__ int tile(int step) const { return first_ + kv_tile_at(step, tiles_, backward_); }
+  __device__ int first_key(int step) const {
+    return (first_ + kv_tile_at(step, tiles_, backward_)) * C.tile_n;
+  }
 
  protected:
   /// The slot that is `position` places into the ring of K, and the one of V's.
@@ -59,9 +61,8 @@ class CopiedKvStream : public KvScan<C> {
   /// (experiments/portable_attention).
   __device__ void prefetch_first() const {
     if (this->steps() > 0) {
-      const int first_row = this->tile(0) * C.tile_n;
-      prefetch_tile<C, C.tile_n>(work_.keys(), first_row, thread_);
-      prefetch_tile<C, C.tile_n>(work_.values(), first_row, thread_);
+      prefetch_tile<C, C.tile_n>(work_.keys(), this->first_key(0), thread_);
+      prefetch_tile<C, C.tile_n>(work_.values(), this->first_key(0), thread_);
     }
   }
 
@@ -111,12 +112,12 @@ class CopiedKvStream : public KvScan<C> {
  private:
   __device__ void request_k(int step) const {
     if (step < this->steps()) {
-      copy_tile_in<C, C.tile_n>(k_slot(step), work_.keys(), this->tile(step) * C.tile_n, thread_);
+      copy_tile_in<C, C.tile_n>(k_slot(step), work_.keys(), this->first_key(step), thread_);
     }
   }
   __device__ void request_v(int step) const {
     if (step < this->steps()) {
-      copy_tile_in<C, C.tile_n>(v_slot(step), work_.values(), this->tile(step) * C.tile_n, thread_);
+      copy_tile_in<C, C.tile_n>(v_slot(step), work_.values(), this->first_key(step), thread_);
     }
   }
   /// As one group; past the end it is empty, which keeps the number of groups in flight the same
@@ -276,7 +277,7 @@ class TmaKvStream : public KvScan<C> {
     for (int panel = 0; panel < C.kv_panels(); ++panel) {
       ptx::cp_async_bulk_tensor_4d_global_to_shared(
           slot + static_cast<unsigned>(panel * C.kv_layout().panel_bytes()), map,
-          {panel * C.kv_panel_columns(), this->tile(step) * C.tile_n, head.head, head.batch}, full);
+          {panel * C.kv_panel_columns(), this->first_key(step), head.head, head.batch}, full);
     }
   }
 

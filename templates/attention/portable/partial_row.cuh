@@ -4,12 +4,10 @@
 #pragma once
 
 #include "attention/config.h"
-#include "attention/portable/query_rows.cuh"
 #include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "common/attention_schedule.h"
 #include "common/ptx.cuh"
-#include <swr/attention_params.h>
 
 namespace swr::portable {
 
@@ -63,10 +61,10 @@ struct PartialRow {
   }
 };
 
-/// Rows of a Q tile that exist.
-template <PortableAttentionConfig C>
-__device__ inline int rows_of_tile(const AttentionParams& params, QTile tile) {
-  return min_of(C.tile_m, sequence_shape<C>(params).q_rows() - tile.index * C.tile_m);
+/// Rows of the target's Q tile that exist.
+template <PortableAttentionConfig C, typename Target>
+__device__ inline int rows_of_tile(const Target& target) {
+  return min_of(C.tile_m, target.head_rows() - target.first_row());
 }
 
 /// All threads of the CTA: calls `take(row, chunk)` once for every PartialRow of the first `rows`
@@ -80,39 +78,35 @@ __device__ inline void for_each_chunk(int rows, const Take& take) {
   }
 }
 
-/// Writes rows of a Q tile to O, and their log-sum-exps.
-template <PortableAttentionConfig C>
+/// Writes rows of a Q tile to O, and their log-sum-exps, eight columns at a time.
+template <PortableAttentionConfig C, typename Target>
 class RowWriter {
  public:
-  __device__ RowWriter(const AttentionParams& params, QTile tile)
-      : target_(query_rows<C>(params.o, params.o_strides, params, tile.head)),
-        lse_(params, tile.head),
-        first_row_(tile.index * C.tile_m) {}
+  __device__ explicit RowWriter(const Target& target)
+      : rows_(target.output_rows()), ends_(target.ends()), first_row_(target.first_row()) {}
 
   /// Normalises and writes what `chunk` names of row `row` of the tile.
   __device__ void operator()(int row, int chunk, const PartialRow& values) const {
-    const float inverse = inverse_sum(values.sum);
-    char* const left = target_.address(first_row_ + row) + chunk * kQuadBytes;
-    copy_out<C>(left, packed(values.left, inverse));
-    copy_out<C>(left + C.head_dim / 2 * kElementBytes, packed(values.right, inverse));
-    if (chunk == 0 && lse_.are_wanted()) {
-      lse_.write(first_row_ + row, log_sum_exp(values.shift, values.sum));
+    const auto end = ends_.finish(first_row_ + row, values.shift, values.sum);
+    char* const left = rows_.address(first_row_ + row) + chunk * kQuadBytes;
+    copy_out<C>(left, packed(values.left, end.factor));
+    copy_out<C>(left + C.head_dim / 2 * kElementBytes, packed(values.right, end.factor));
+    if (chunk == 0) {
+      ends_.write_lse(first_row_ + row, end);
     }
   }
 
  private:
-  using Rows = decltype(query_rows<C>(nullptr, TensorStrides{}, AttentionParams{}, 0));
-
   static constexpr int kElementBytes = 2;
   static constexpr int kQuadBytes = 4 * kElementBytes;
 
-  __device__ static uint2 packed(const float4& values, float inverse) {
-    return make_uint2(ptx::cvt_rn_x2<C.dtype>(values.x * inverse, values.y * inverse),
-                      ptx::cvt_rn_x2<C.dtype>(values.z * inverse, values.w * inverse));
+  __device__ static uint2 packed(const float4& values, float factor) {
+    return make_uint2(ptx::cvt_rn_x2<C.dtype>(values.x * factor, values.y * factor),
+                      ptx::cvt_rn_x2<C.dtype>(values.z * factor, values.w * factor));
   }
 
-  Rows target_;
-  LogSumExps<C> lse_;
+  typename Target::Rows rows_;
+  typename Target::Ends ends_;
   int first_row_;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/config.h"
+#include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "common/attention_schedule.h"
 #include "common/ptx.cuh"
@@ -71,21 +72,31 @@ __device__ inline auto query_rows(const void* tensor, const TensorStrides& strid
   }
 }
 
-/// The log-sum-exps of the same rows.
+/// How these rows end: what normalises them, and where their log-sum-exps go.
 template <PortableAttentionConfig C>
-class LogSumExps {
+class RowEnds {
  public:
-  __device__ LogSumExps(const AttentionParams& params, int head)
+  struct End {
+    float factor;  ///< Numerators times V are multiplied with it.
+    float shift;
+    float sum;
+  };
+
+  __device__ RowEnds(const AttentionParams& params, int head)
       : params_(params),
         first_(params.lse == nullptr ? nullptr
                                      : params.lse + static_cast<long long>(head) *
                                                         packed_heads<C>(params) * params.seq_q) {}
 
-  __device__ bool are_wanted() const { return first_ != nullptr; }
-  __device__ int rows() const { return params_.seq_q * packed_heads<C>(params_); }
-
-  /// Requires: they are wanted, and the row is below rows().
-  __device__ void write(int row, float value) const {
+  __device__ static End finish(int /*row*/, float shift, float sum) {
+    return {inverse_sum(sum), shift, sum};
+  }
+  /// Requires: the row exists.
+  __device__ void write_lse(int row, const End& end) const {
+    if (first_ == nullptr) {
+      return;
+    }
+    const float value = log_sum_exp(end.shift, end.sum);
     if constexpr (C.pack_gqa) {
       const int heads = packed_heads<C>(params_);
       first_[row % heads * static_cast<long long>(params_.seq_q) + row / heads] = value;
@@ -97,6 +108,23 @@ class LogSumExps {
  private:
   const AttentionParams& params_;
   float* first_;
+};
+
+/// Where the results of a Q tile go.
+template <PortableAttentionConfig C>
+struct TileTarget {
+  using Rows = decltype(query_rows<C>(nullptr, TensorStrides{}, AttentionParams{}, 0));
+  using Ends = RowEnds<C>;
+
+  const AttentionParams& params;
+  QTile tile;
+
+  __device__ int first_row() const { return tile.index * C.tile_m; }
+  __device__ int head_rows() const { return params.seq_q * packed_heads<C>(params); }
+  __device__ Rows output_rows() const {
+    return query_rows<C>(params.o, params.o_strides, params, tile.head);
+  }
+  __device__ Ends ends() const { return {params, tile.head}; }
 };
 
 }  // namespace swr::portable

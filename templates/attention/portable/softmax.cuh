@@ -38,24 +38,27 @@ __device__ inline float log_sum_exp(float shift, float sum) {
   return sum == 0.0F ? minus_infinity() : (shift + log2f(sum)) * kLn2;
 }
 
-/// Sets hidden scores to minus infinity. `first_row` and `first_key` are the global indices of the
-/// warp's first row and of its first key of the tile.
-template <PortableAttentionConfig C>
-__device__ inline void mask_scores(Scores<C>& scores, int first_row, int first_key,
-                                   SequenceShape shape) {
+/// Sets hidden scores to minus infinity. `first_row` and `first_key` are the indices of the warp's
+/// first row and of its first key of the tile; `visible(row)` has the keys that a row sees, from the
+/// first one on unless the mask is `Windowed`.
+template <PortableAttentionConfig C, bool Windowed, typename Visible>
+__device__ inline void hide_scores(Scores<C>& scores, int first_row, int first_key,
+                                   const Visible& visible) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int lane_key = first_key + lane % 4 * 2;
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = first_row + 16 * m + 8 * half + lane / 4;
-      const int visible = visible_keys(row, shape) - lane_key;
+      const auto keys = visible(first_row + 16 * m + 8 * half + lane / 4);
+      const int end = keys.end - lane_key;
+      const int first = keys.first - lane_key;
 #pragma unroll
       for (int n = 0; n < C.warp_keys() / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          if (8 * n + i >= visible) {
+          const int key = 8 * n + i;
+          if (key >= end || (Windowed && key < first)) {
             scores[m][n][2 * half + i] = minus_infinity();
           }
         }

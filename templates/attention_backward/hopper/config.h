@@ -43,9 +43,8 @@ struct HopperKeyPassConfig {
   static constexpr int kSmRegisters = 65536;
   static constexpr int kPanelColumns = 64;
   static constexpr int kLineBytes = 128;
-  static constexpr int kPlaceBytes = 16;  ///< What the loading warp says of a step.
   static constexpr int kItemBytes = 32;
-  static constexpr int kBarriers = 18;
+  static constexpr int kBarriers = 22;
   static constexpr int kValueStages = 2;  ///< Of dO, of dS, and of dQ that waits for its turn.
 
   SWR_HD constexpr int consumers() const { return warps / 4; }
@@ -75,6 +74,11 @@ struct HopperKeyPassConfig {
     return divides_columns() ? tile_m / consumers() : tile_m;
   }
 
+  /// Columns of V that a consumer keeps in registers, the last ones, so that dP reads them from
+  /// shared memory once an item. As many as there is room for; a product 64 wide, which that of 64
+  /// rows is, would take longer with an operand in registers.
+  SWR_HD constexpr int held_v_columns() const { return score_rows() == 128 ? value_dim - 16 : 0; }
+
   /// Boxes of the maps of q and d_o, of k and v, and of dk and dv.
   SWR_HD constexpr TensorBox row_box() const { return {kPanelColumns, tile_m, kLineBytes}; }
   SWR_HD constexpr TensorBox key_box() const { return {kPanelColumns, tile_n, kLineBytes}; }
@@ -84,13 +88,14 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int d_o_bytes() const { return tile_m * value_columns() * 2; }
   SWR_HD constexpr int k_bytes() const { return tile_n * key_columns() * 2; }
   SWR_HD constexpr int v_bytes() const { return tile_n * value_columns() * 2; }
-  /// dS^T: a line of 64 rows of the step per key, in panels.
+  /// dS, in panels: a line of 64 keys per row of the step, or, where P crosses too, of 64 rows per
+  /// key.
   SWR_HD constexpr int ds_bytes() const { return stores_ds() ? tile_m * tile_n * 2 : 0; }
-  /// P^T likewise, where it crosses.
+  /// P^T, where it crosses.
   SWR_HD constexpr int p_bytes() const { return divides_columns() ? tile_m * tile_n * 2 : 0; }
   SWR_HD constexpr bool stores_ds() const { return sums_dq() || divides_columns(); }
-  /// dQ goes to L2 through shared memory, or, where that has no room, from registers. With turns
-  /// other warps wait for those of what is staged, and consumers for their own.
+  /// dQ goes to L2 through shared memory, by warps that have it added and with turns wait for
+  /// them, or, where that has no room, from the registers of consumers, who wait themselves.
   SWR_HD constexpr bool stages_dq() const { return sums_dq() && !divides_columns(); }
   SWR_HD constexpr int staged_dq_bytes() const {
     return stages_dq() ? tile_m * key_columns() * 4 : 0;
@@ -110,8 +115,7 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int stats_offset() const {
     return staged_dq_offset() + dq_stages() * staged_dq_bytes();
   }
-  SWR_HD constexpr int place_offset() const { return stats_offset() + stages * stats_bytes(); }
-  SWR_HD constexpr int barrier_offset() const { return place_offset() + stages * kPlaceBytes; }
+  SWR_HD constexpr int barrier_offset() const { return stats_offset() + stages * stats_bytes(); }
   /// What a drawn item is passes from one thread to all.
   SWR_HD constexpr int item_offset() const { return barrier_offset() + kBarriers * 8; }
   SWR_HD constexpr int smem_bytes() const { return item_offset() + kItemBytes; }
@@ -122,6 +126,19 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int dq_blocks() const { return 1; }
   SWR_HD constexpr int dq_columns() const { return key_columns() / (warps / dq_row_warps()); }
   SWR_HD constexpr int dq_fragments() const { return dq_columns() / 8; }
+  /// Consumers that compute what is staged: where columns are padding the first alone, of all
+  /// others, so that none of those are.
+  SWR_HD constexpr int dq_consumers() const {
+    return stages_dq() && tile_m == 64 && head_dim < key_columns() ? 1 : consumers();
+  }
+  /// Columns of dQ that such a consumer computes.
+  SWR_HD constexpr int dq_product_columns() const {
+    return dq_consumers() == 1 ? head_dim : dq_columns();
+  }
+  /// Which share a consumer's warp has, as DqShare counts.
+  SWR_HD constexpr int dq_share(int consumer, int warp) const {
+    return tile_m == 64 ? 2 * warp + consumer : 4 * consumer + warp;
+  }
   /// Those of a share that begins at `column` that are not padding.
   SWR_HD constexpr int own_dq_fragments(int column) const {
     return max_of(0, min_of(dq_columns(), head_dim - column)) / 8;
@@ -135,8 +152,8 @@ struct HopperKeyPassConfig {
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg). A CTA has no more
   /// than it was launched with: who asks for more waits for ever.
-  SWR_HD constexpr int producer_registers() const { return 24; }
-  SWR_HD constexpr int consumer_registers() const { return 240; }
+  SWR_HD constexpr int producer_registers() const { return 40; }
+  SWR_HD constexpr int consumer_registers() const { return 232; }
   /// At most, per thread; registers are dealt by eights.
   SWR_HD constexpr int launched_registers() const { return kSmRegisters / threads() / 8 * 8; }
   SWR_HD constexpr bool trades_what_it_has() const {
@@ -146,7 +163,7 @@ struct HopperKeyPassConfig {
   /// Held at the peak of a step: dK and dV, with S and dP in fp32 and P rounded, or with dQ.
   SWR_HD constexpr int peak_registers() const {
     const int scores = score_rows() + score_rows() / 4;
-    const int dq = sums_dq() ? dq_columns() / 2 : 0;
+    const int dq = sums_dq() ? dq_product_columns() / 2 : 0;
     return (own_key_columns() + own_value_columns()) / 2 + max_of(scores, dq);
   }
 

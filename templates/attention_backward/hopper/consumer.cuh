@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A computing warpgroup: 64 keys of every item of the CTA. While the exponentials of a step are
-// computed, dP is under way; while dS crosses to the others, dV; while dQ is handed to the copy
-// engine, dK. S of the next step under dK as well would take more registers than there are.
+// computed, dP is under way; while dS crosses to the others, dV; while dQ is handed over, dK. S of
+// the next step under dK as well would take more registers than there are.
 #pragma once
 
 #include "attention_backward/hopper/config.h"
@@ -11,6 +11,7 @@
 #include "attention_backward/portable/dq_sums.cuh"
 #include "attention_backward/portable/key_gradients.cuh"
 #include "attention_backward/portable/key_work.cuh"
+#include "attention_backward/schedule.h"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
 #include "common/reduce_ptx.cuh"
@@ -18,7 +19,8 @@
 
 namespace swr::hopper {
 
-template <HopperKeyPassConfig C>
+/// One that multiplies dS by K when `MultipliesDq`.
+template <HopperKeyPassConfig C, bool MultipliesDq>
 class KeyConsumer {
  public:
   __device__ __forceinline__ KeyConsumer(BackwardMemory<C> smem, int index,
@@ -49,11 +51,13 @@ class KeyConsumer {
  private:
   /// Without other warps that do.
   static constexpr bool kWaitsForTurns = C.takes_turns() && !C.stages_dq();
+  static constexpr bool kOtherMultipliesDq = C.dq_consumers() == 2 || !MultipliesDq;
   static constexpr int kConsumerThreads = C.consumers() * C.kWarpgroup;
   // Named barriers; 0 is __syncthreads.
-  static constexpr int kDsBarrier = 1;
+  static constexpr int kWeightsBarrier = 1;
   static constexpr int kItemBarrier = 2;
   static constexpr int kFirstOwnBarrier = 3;
+  static constexpr int kFirstDsBarrier = kFirstOwnBarrier + C.consumers();
 
   __device__ __forceinline__ void take_item(const portable::KeyWork& work, unsigned parity) {
     first_key_ = work.tile.index * C.tile_n + own_row();
@@ -65,25 +69,41 @@ class KeyConsumer {
     for (int i = 0; i < C.own_value_columns() / 2; ++i) {
       dv_[i] = 0.0F;
     }
+    if constexpr (kWaitsForTurns) {
+      turns_ = backward::turns_of(work.tile, portable::relay_of<C>(params_));
+    }
     ptx::mbarrier_wait(smem_.k_full(), parity);
     ptx::mbarrier_wait(smem_.v_full(), parity);
+    hold_v();
+    portable::WalkCursor cursor(work, 0);
 #pragma unroll 1
     for (int step = 0; step < work.steps.count; ++step) {
-      take_step();
+      take_step(work, cursor.place(work), step);
+      cursor.advance(work, 1);
+    }
+    if constexpr (C.stages_dq() && MultipliesDq) {
+      if (work.steps.count > 0) {
+        end_dq();
+      }
     }
     pass_turn();
   }
 
-  __device__ __forceinline__ void take_step() {
+  __device__ __forceinline__ void take_step(const portable::KeyWork& work,
+                                            const backward::Place& at, int step) {
+    const bool masked =
+        backward::pair_needs_mask(at.q_tile, work.tile.index, C.tile_m, C.tile_n, shape_);
+    const int first_row = at.q_tile * C.tile_m + score_row();
     start_scores();
+    const RowValues<C> lse_log2(own_stats());
     start_d_p();
     pass_turn();
-    const StepPlace place = take_place(smem_.place(q_.stage), smem_.q_empty(q_.stage));
     ptx::wgmma_wait_group<1>();
     ptx::warpgroup_fence_operand(scores_);
-    exponentiate<C>(scores_, own_stats(), params_.scale_log2);
-    if (place.masked != 0) {
-      hide<C>(scores_, place.q_tile * C.tile_m + score_row(), lane_key(), shape_);
+    exponentiate<C>(scores_, lse_log2, params_.scale_log2);
+    const RowValues<C> deltas(own_stats() + backward::kStatsBytes);
+    if (masked) {
+      hide<C>(scores_, first_row, lane_key(), shape_);
     }
     round_pairs<C.dtype>(p_, scores_, 1.0F);
     if constexpr (C.divides_columns()) {
@@ -91,46 +111,122 @@ class KeyConsumer {
     }
     ptx::wgmma_wait_group<0>();
     ptx::warpgroup_fence_operand(weights_);
-    weigh<C>(weights_, scores_, own_stats());
-    if (place.masked != 0) {
-      hide<C>(weights_, place.q_tile * C.tile_m + score_row(), lane_key(), shape_);
+    weigh<C>(weights_, scores_, deltas);
+    if (masked) {
+      hide<C>(weights_, first_row, lane_key(), shape_);
     }
     round_pairs<C.dtype>(ds_, weights_, 1.0F);
-    if constexpr (C.stores_ds()) {
-      store_weights(smem_.ds(d_o_.stage), ds_);
-    }
-    // Where P crosses as well, dV needs the others' first.
     if constexpr (C.divides_columns()) {
-      meet();
-      start_dv();
+      multiply_shared(work, at);
+    } else if constexpr (C.sums_dq()) {
+      store_ds(step);
+      if constexpr (MultipliesDq) {
+        multiply_own_and_dq(step, work.steps.count);
+      } else {
+        multiply_own();
+      }
     } else {
       start_dv();
-      meet();
+      multiply_own();
     }
-    if constexpr (C.sums_dq()) {
-      start_dq();
-      wait_for_turn(place);
-      ptx::wgmma_wait_group<1>();
-    } else {
-      ptx::wgmma_wait_group<0>();
+    q_.advance();
+    d_o_.advance();
+  }
+
+  /// Hands the consumer's keys of dS over, under dV.
+  __device__ __forceinline__ void store_ds(int step) {
+    if (kOtherMultipliesDq && step > 1) {
+      ptx::bar_sync<kConsumerThreads>(ds_empty(d_o_.stage, index_));
     }
+    store_rounded_across<C.tile_m>(smem_.ds(d_o_.stage), ds_, (own_row() + warp_row()) / 8);
+    start_dv();
+    ptx::fence_proxy_async();
+    if (kOtherMultipliesDq) {
+      ptx::bar_arrive<kConsumerThreads>(ds_full(d_o_.stage, index_ ^ 1));
+    }
+  }
+
+  /// dV, which is under way, and dK from weights of the consumer alone.
+  __device__ __forceinline__ void multiply_own() {
+    start_dk();
+    ptx::wgmma_wait_group<1>();
+    ptx::warpgroup_fence_operand(dv_);
+    release(smem_.d_o_empty(d_o_.stage));
+    end_dk();
+  }
+
+  /// The same with dQ of the step before, whose dS has been there for long: so nobody waits for the
+  /// other consumer. What the first step of an item multiplies in place of one before goes nowhere.
+  __device__ __forceinline__ void multiply_own_and_dq(int step, int steps) {
+    const int before = d_o_.stage ^ 1;
+    if (step > 0) {
+      ptx::bar_sync<kConsumerThreads>(ds_full(before, index_));
+    }
+    start_dq(before);
+    ptx::wgmma_wait_group<1>();
     ptx::warpgroup_fence_operand(dv_);
     release(smem_.d_o_empty(d_o_.stage));
     start_dk();
+    ptx::wgmma_wait_group<1>();
+    ptx::warpgroup_fence_operand(dq_);
+    if (step > 0) {
+      if (step + 1 < steps) {
+        ptx::bar_arrive<kConsumerThreads>(ds_empty(before, index_ ^ 1));
+      }
+      stage_dq();
+    }
+    end_dk();
+  }
+
+  /// dQ of an item's last step.
+  __device__ __forceinline__ void end_dq() {
+    const int before = d_o_.stage ^ 1;
+    ptx::bar_sync<kConsumerThreads>(ds_full(before, index_));
+    start_dq(before);
+    ptx::wgmma_wait_group<0>();
+    ptx::warpgroup_fence_operand(dq_);
+    stage_dq();
+  }
+
+  /// dV, dQ and dK from weights of all consumers.
+  __device__ __forceinline__ void multiply_shared(const portable::KeyWork& work,
+                                                  const backward::Place& at) {
+    store_weights(smem_.ds(d_o_.stage), ds_);
+    meet();
+    start_dv();
     if constexpr (C.sums_dq()) {
+      const portable::DqShare<C> share(params_, portable::batch_head(params_, work, at.group_head),
+                                       at.q_tile, dq_share());
+      start_dq(d_o_.stage);
+      if constexpr (kWaitsForTurns) {
+        wait_for_turn(share, portable::turn_at<C>(turns_, work, at.q_tile));
+      }
+      ptx::wgmma_wait_group<1>();
+      ptx::warpgroup_fence_operand(dv_);
+      release(smem_.d_o_empty(d_o_.stage));
+      start_dk();
       ptx::wgmma_wait_group<1>();
       ptx::warpgroup_fence_operand(dq_);
-      if constexpr (C.stages_dq()) {
-        stage_dq(place);
-      } else {
-        add_dq(place);
-      }
+      add_dq(share);
+    } else {
+      ptx::wgmma_wait_group<0>();
+      ptx::warpgroup_fence_operand(dv_);
+      release(smem_.d_o_empty(d_o_.stage));
+      start_dk();
     }
-    ptx::wgmma_wait_group<0>();
-    ptx::warpgroup_fence_operand(dk_);
-    release(smem_.q_empty(q_.stage));
-    q_.advance();
-    d_o_.advance();
+    end_dk();
+  }
+
+  /// The held columns of V of the consumer's keys.
+  __device__ __forceinline__ void hold_v() {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    constexpr int kFirstChunk = (C.value_dim - C.held_v_columns()) / 8;
+#pragma unroll
+    for (int step = 0; step < C.held_v_columns() / 16; ++step) {
+      const int chunk = kFirstChunk + 2 * step + lane / 16;
+      ptx::ldmatrix_x4(v_.steps[step],
+                       line_address<C.tile_n>(own_rows(smem_.v()), warp_row() + lane % 16, chunk));
+    }
   }
 
   /// S^T = K Q^T of the step that q_ stands at.
@@ -138,7 +234,8 @@ class KeyConsumer {
     ptx::mbarrier_wait(smem_.q_full(q_.stage), q_.parity);
     ptx::warpgroup_fence_operand(scores_);
     ptx::wgmma_fence();
-    multiply_rows<C, C.head_dim>(scores_, own_rows(smem_.k()), score_rows(smem_.q(q_.stage)));
+    multiply_rows<C, C.head_dim>(scores_, own_rows(smem_.k()), score_rows(smem_.q(q_.stage)),
+                                 HeldSteps<0>{});
     ptx::wgmma_commit_group();
   }
 
@@ -146,8 +243,10 @@ class KeyConsumer {
   __device__ __forceinline__ void start_d_p() {
     ptx::mbarrier_wait(smem_.d_o_full(d_o_.stage), d_o_.parity);
     ptx::warpgroup_fence_operand(weights_);
+    v_.fence();
     ptx::wgmma_fence();
-    multiply_rows<C, C.value_dim>(weights_, own_rows(smem_.v()), score_rows(smem_.d_o(d_o_.stage)));
+    multiply_rows<C, C.value_dim>(weights_, own_rows(smem_.v()), score_rows(smem_.d_o(d_o_.stage)),
+                                  v_);
     ptx::wgmma_commit_group();
   }
 
@@ -177,57 +276,71 @@ class KeyConsumer {
     ptx::wgmma_commit_group();
   }
 
-  /// The consumer's part of P^T or dS^T.
+  __device__ __forceinline__ void end_dk() {
+    ptx::wgmma_wait_group<0>();
+    ptx::warpgroup_fence_operand(dk_);
+    release(smem_.q_empty(q_.stage));
+  }
+
+  /// The consumer's part of P^T or dS^T, for all.
   __device__ __forceinline__ void store_weights(unsigned tile, const RoundedWeights<C>& weights) {
-    store_rounded<C.tile_n>(own_rows(tile), weights, warp_row(), score_row() / 8);
+    store_rounded<C.tile_n>(tile, weights, warp_row(), score_row() / 8);
   }
 
-  /// All consumers have stored their part of dS. It has two stages, so that nobody waits for who
-  /// still multiplies the one before: that product has ended where its consumer comes here again.
+  // Barriers of a stage of dS: consumer `to` waits until the other has stored its keys, or has
+  // multiplied what lies there.
+  __device__ __forceinline__ static int ds_full(int stage, int to) {
+    return kFirstDsBarrier + 2 * stage + to;
+  }
+  __device__ __forceinline__ static int ds_empty(int stage, int to) {
+    return ds_full(stage, to) + 2 * C.kValueStages;
+  }
+
+  /// All consumers have stored their part of P and dS. These have two stages, so that nobody waits
+  /// for who still multiplies the one before: that product has ended where its consumer comes here
+  /// again.
   __device__ __forceinline__ void meet() {
-    if constexpr (C.stores_ds()) {
-      ptx::fence_proxy_async();
-    }
-    ptx::bar_sync<kConsumerThreads>(kDsBarrier);
+    ptx::fence_proxy_async();
+    ptx::bar_sync<kConsumerThreads>(kWeightsBarrier);
   }
 
-  __device__ __forceinline__ void start_dq() {
-    constexpr int kDsPanel = C.tile_n * C.kLineBytes;
-    const unsigned rows = C.tile_m == 64 ? 0 : index_ * kDsPanel;
-    const unsigned columns = C.tile_m == 64 ? index_ * (C.dq_columns() / 64) * kDsPanel : 0;
+  /// dQ of the step whose dS is in `stage`. With 64 rows consumers divide its columns, with 128 its
+  /// rows.
+  __device__ __forceinline__ void start_dq(int stage) {
+    const int row = C.tile_m == 64 ? 0 : 64 * index_;
+    const int panel = C.tile_m == 64 ? index_ * (C.dq_columns() / C.kPanelColumns) : 0;
     ptx::warpgroup_fence_operand(dq_);
     ptx::wgmma_fence();
-    multiply_ds_k<C>(dq_, smem_.ds(d_o_.stage) + rows, smem_.k() + columns);
+    multiply_ds_k<C>(dq_, smem_.ds(stage) + row * C.kLineBytes,
+                     smem_.k() + panel * (C.tile_n * C.kLineBytes));
     ptx::wgmma_commit_group();
   }
 
   /// Adds the warp's share to the sums in global memory. The first turn stores, so that nobody has
   /// to write zeros before.
-  __device__ __forceinline__ void add_dq(const StepPlace& place) const {
-    const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, dq_share());
-    const bool stores = C.takes_turns() && place.turn == 0;
+  __device__ __forceinline__ void add_dq(const portable::DqShare<C>& share) const {
+    const bool stores = kWaitsForTurns && turn_number_ == 0;
 #pragma unroll
     for (int n = 0; n < C.dq_fragments(); ++n) {
       if (is_own_fragment(n)) {
         const float sums[4] = {dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]};
         if (stores) {
-          target.leave(n, sums);
+          share.leave(n, sums);
         } else {
-          target.add(n, sums);
+          share.add(n, sums);
         }
       }
     }
   }
 
-  __device__ __forceinline__ void wait_for_turn(const StepPlace& place) {
-    if constexpr (kWaitsForTurns) {
-      turn_ = portable::DqShare<C>(params_, place.batch_head, place.q_tile, dq_share()).turn();
-      turn_number_ = place.turn;
-      if (threadIdx.x % 32 == 0) {
-        ptx::ld_acquire_until(turn_, static_cast<unsigned>(turn_number_));
-      }
-      __syncwarp();
+  __device__ __forceinline__ void wait_for_turn(const portable::DqShare<C>& share,
+                                                portable::Turn turn) {
+    turn_ = share.turn();
+    turn_number_ = turn.number;
+    if (threadIdx.x % 32 == 0) {
+      ptx::ld_acquire_until(turn_, static_cast<unsigned>(turn_number_));
     }
+    __syncwarp();
   }
 
   /// Lets the next tile add to what the last step has added to. Not at once: S and dP of the next
@@ -241,39 +354,22 @@ class KeyConsumer {
     }
   }
 
-  /// The same by the copy engine: a share is one piece. With turns another warp has it added.
-  __device__ __forceinline__ void stage_dq(const StepPlace& place) const {
-    const int share = dq_share();
+  /// Leaves the warp's share, with that of the other consumer where that one multiplies none, to
+  /// the warp that has it added.
+  __device__ __forceinline__ void stage_dq() {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const int stage = C.takes_turns() ? d_o_.stage : 0;
-    const unsigned staged = smem_.staged_dq(stage, share);
-    if constexpr (C.takes_turns()) {
-      ptx::mbarrier_wait(smem_.dq_empty(stage), d_o_.parity ^ 1);
-    } else {
-      if (lane == 0) {
-        ptx::cp_async_bulk_wait_group_read();
-      }
-      __syncwarp();
-    }
+    const unsigned staged = smem_.staged_dq(staged_.stage, dq_share());
+    ptx::mbarrier_wait(smem_.dq_empty(staged_.stage, index_), staged_.parity ^ 1);
 #pragma unroll
-    for (int n = 0; n < C.dq_fragments(); ++n) {
-      if (is_own_fragment(n)) {
-        ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
-                       make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
-      }
+    for (int n = 0; n < min_of(C.dq_product_columns(), C.head_dim) / 8; ++n) {
+      ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
+                     make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
     }
-    ptx::fence_proxy_async();
     __syncwarp();
     if (lane == 0) {
-      if constexpr (C.takes_turns()) {
-        ptx::mbarrier_arrive(smem_.dq_full(stage));
-      } else {
-        const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, share);
-        ptx::cp_reduce_async_bulk_add_f32(target.sums(0), staged,
-                                          static_cast<unsigned>(C.dq_share_bytes(share)));
-        ptx::cp_async_bulk_commit_group();
-      }
+      ptx::mbarrier_arrive(smem_.dq_full(staged_.stage, index_));
     }
+    staged_.advance();
   }
 
   /// False for eight columns of the warp's share of dQ that are padding: those at the end of the
@@ -283,10 +379,8 @@ class KeyConsumer {
     return fragment < kLast || (C.dq_columns() < C.key_columns() && index_ == 0);
   }
 
-  /// Which share of dQ the warp has, as DqShare counts.
   __device__ __forceinline__ int dq_share() const {
-    const int warp = static_cast<int>(threadIdx.x % C.kWarpgroup / 32);
-    return C.tile_m == 64 ? 2 * warp + index_ : 4 * index_ + warp;
+    return C.dq_share(index_, static_cast<int>(threadIdx.x % C.kWarpgroup / 32));
   }
 
   /// dK and dV of the item: through the places of K and V, or, in parts, as fp32.
@@ -407,12 +501,15 @@ class KeyConsumer {
   DqSums<C> dq_;
   RoundedWeights<C> p_;
   RoundedWeights<C> ds_;
+  HeldSteps<C.held_v_columns() / 16> v_;
   KeySums<C> dk_;
   ValueSums<C> dv_;
   unsigned* turn_ = nullptr;  ///< Of the step before, which pass_turn() ends.
   int turn_number_ = 0;
+  backward::Turns turns_;
   RingPosition<C.stages> q_;
   RingPosition<C.kValueStages> d_o_;
+  RingPosition<C.dq_stages()> staged_;
 };
 
 }  // namespace swr::hopper

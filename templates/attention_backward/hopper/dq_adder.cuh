@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The warps that have dQ added in turn (DqSum::ordered). Each takes every other step, so that one
-// waits for its turn while the other's additions are on their way.
+// The warps that have dQ added by the copy engine. Consumers leave their parts of a step's dQ in
+// shared memory one by one. In turn (DqSum::ordered) there are two such warps, each of every other
+// step, so that one waits for its turn while the other's additions are on their way.
 #pragma once
 
 #include "attention_backward/hopper/config.h"
@@ -23,50 +24,86 @@ class DqAdder {
       : smem_(smem), stage_(stage), params_(params) {}
 
   __device__ __forceinline__ void run() {
+    const portable::KeyItems<C> items(params_, 0);
     ptx::griddepcontrol_wait();
-    const portable::KeyWork work = drawn_work<C>(params_, smem_);
-    if (threadIdx.x % 32 != 0) {
-      return;
+    for (int iteration = 0;; ++iteration) {
+      const long long item = item_of<C>(items, iteration);
+      if (item < 0) {
+        break;
+      }
+      const portable::KeyWork work = work_of<C>(params_, items, smem_, item);
+      if (threadIdx.x % 32 == 0) {
+        add_item(work);
+      }
+      __syncwarp();
+      if constexpr (C.persistence == Persistence::grid) {
+        break;  // Known to be the only one, it takes fewer registers.
+      }
     }
-    // Divisions are done once: the loading warpgroup has few registers.
-    const backward::Turns turns = backward::turns_of(work.tile, portable::relay_of<C>(params_));
-    const int first_head = portable::batch_head(params_, work, 0);
-    unsigned parity = 0;
-#pragma unroll 1
-    for (portable::WalkCursor step(work, stage_); !step.ends(); step.advance(work, C.dq_stages())) {
-      const backward::Place at = step.place(work);
-      const int contributors = backward::kv_tiles_of(at.q_tile, C.tile_m, C.tile_n, work.shape);
-      const int turn = turns.at(contributors);
-      add(portable::DqShare<C>(params_, first_head + at.group_head, at.q_tile, 0),
-          {turn, turn == contributors - 1}, parity);
-      parity ^= 1U;
-    }
+    ptx::cp_async_bulk_wait_group();
   }
 
  private:
-  /// `first` is the first of the shares of a Q tile, whose turn counts for all.
-  __device__ __forceinline__ void add(const portable::DqShare<C>& first, portable::Turn turn,
-                                      unsigned parity) const {
+  static_assert(C.consumers() == 2);
+
+  /// One thread.
+  __device__ __forceinline__ void add_item(const portable::KeyWork& work) {
+    // Divisions are done once: the loading warpgroup has few registers.
+    backward::Turns turns;
+    if constexpr (C.takes_turns()) {
+      turns = backward::turns_of(work.tile, portable::relay_of<C>(params_));
+    }
+    const int first_head = portable::batch_head(params_, work, 0);
+#pragma unroll 1
+    for (portable::WalkCursor step(work, stage_); !step.ends(); step.advance(work, C.dq_stages())) {
+      const backward::Place at = step.place(work);
+      // The first share of the Q tile, whose turn counts for all.
+      const portable::DqShare<C> first(params_, first_head + at.group_head, at.q_tile, 0);
+      if constexpr (C.takes_turns()) {
+        add_in_turn(first, portable::turn_at<C>(turns, work, at.q_tile));
+      } else {
+        add(first.sums(0), false);
+      }
+      parity_ ^= 1U;
+    }
+  }
+
+  __device__ __forceinline__ void add_in_turn(const portable::DqShare<C>& first,
+                                              portable::Turn turn) const {
     if (turn.number > 0) {
       ptx::ld_acquire_until(first.turn(), static_cast<unsigned>(turn.number));
       ptx::fence_proxy_async_global();
     }
-    ptx::mbarrier_wait(smem_.dq_full(stage_), parity);
-    start(first.sums(0), turn.number == 0);
-    ptx::cp_async_bulk_commit_group();
-    ptx::cp_async_bulk_wait_group_read();
-    ptx::mbarrier_arrive(smem_.dq_empty(stage_));
+    add(first.sums(0), turn.number == 0);
     ptx::cp_async_bulk_wait_group();
     if (!turn.last) {
       ptx::st_release(first.turn(), static_cast<unsigned>(turn.number + 1));
     }
   }
 
-  /// All shares of a step: the first turn stores, so that nobody has to write zeros before.
-  __device__ __forceinline__ void start(float* sums, bool stores) const {
+  /// What the consumers have left of a step, as each is ready.
+  __device__ __forceinline__ void add(float* sums, bool stores) const {
+    start(0, sums, stores);
+    if constexpr (C.dq_consumers() == 2) {
+      start(1, sums, stores);
+      ptx::cp_async_bulk_wait_group_read<1>();
+      ptx::mbarrier_arrive(smem_.dq_empty(stage_, 0));
+    }
+    ptx::cp_async_bulk_wait_group_read<0>();
+    ptx::mbarrier_arrive(smem_.dq_empty(stage_, C.dq_consumers() - 1));
+  }
+
+  /// The shares of a consumer's warps. The first turn stores, so that nobody has to write zeros
+  /// before.
+  __device__ __forceinline__ void start(int consumer, float* sums, bool stores) const {
     constexpr int kShareFloats = C.dq_fragments() * 128;
+    constexpr int kShares = C.warps / C.dq_consumers();
+    ptx::mbarrier_wait(smem_.dq_full(stage_, consumer), parity_);
+    // Here and not where they were written: consumers would wait for the fence.
+    ptx::fence_proxy_async();
 #pragma unroll 1
-    for (int share = 0; share < C.warps; ++share) {
+    for (int i = 0; i < kShares; ++i) {
+      const int share = C.dq_consumers() == 2 ? C.dq_share(consumer, i) : i;
       const auto bytes = static_cast<unsigned>(C.dq_share_bytes(share));
       const unsigned staged = smem_.staged_dq(stage_, share);
       if (stores) {
@@ -75,10 +112,12 @@ class DqAdder {
         ptx::cp_reduce_async_bulk_add_f32(sums + share * kShareFloats, staged, bytes);
       }
     }
+    ptx::cp_async_bulk_commit_group();
   }
 
   BackwardMemory<C> smem_;
   int stage_;
+  unsigned parity_ = 0;
   const AttentionBackwardParams& params_;
 };
 

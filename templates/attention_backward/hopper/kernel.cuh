@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention backward for sm_90a, the pass over K and V tiles, warp-specialised: one warp moves
-// tiles with the copy engine, two more have dQ added in turn where turns count, the warpgroups
-// behind it compute with wgmma (FlashAttention-3, section 3 and its backward pass; the order of the
-// products is this kernel's own).
+// tiles with the copy engine, one more has dQ added, two in turn where turns count, the warpgroups
+// behind them compute with wgmma (FlashAttention-3, section 3 and its backward pass).
 #pragma once
 
 #include "attention_backward/hopper/config.h"
@@ -38,7 +37,7 @@ __device__ __forceinline__ void run_key_pass(const AttentionBackwardParams& para
     ptx::setmaxnreg_dec<C.producer_registers()>();
     if (threadIdx.x < 32) {
       KeyProducer<C>(smem, params, maps).run();
-    } else if constexpr (C.takes_turns() && C.stages_dq()) {
+    } else if constexpr (C.stages_dq()) {
       const int stage = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0) - 1;
       if (stage < C.dq_stages()) {
         DqAdder<C>(smem, stage, params).run();
@@ -46,7 +45,12 @@ __device__ __forceinline__ void run_key_pass(const AttentionBackwardParams& para
     }
   } else {
     ptx::setmaxnreg_inc<C.consumer_registers()>();
-    KeyConsumer<C>(smem, warpgroup - 1, params, maps).run();
+    constexpr bool kAlike = C.dq_consumers() == C.consumers();
+    if (kAlike || warpgroup == 1) {
+      KeyConsumer<C, true>(smem, warpgroup - 1, params, maps).run();
+    } else {
+      KeyConsumer<C, kAlike>(smem, warpgroup - 1, params, maps).run();
+    }
   }
 }
 

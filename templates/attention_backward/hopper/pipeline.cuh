@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the loading warp and the consumers share: where tiles lie in shared memory, and the barriers
-// that hand them over. Q and dO have a ring each, so that S of a step can begin before dO arrives.
+// What the loading warpgroup and the consumers share: where tiles lie in shared memory, and the
+// barriers that hand them over. Q and dO have a ring each, so that S of a step can begin before dO
+// arrives.
 #pragma once
 
 #include "attention_backward/hopper/config.h"
@@ -35,21 +36,13 @@ struct BackwardMemory {
     return base + C.staged_dq_offset() + stage * C.staged_dq_bytes() +
            share * (C.staged_dq_bytes() / C.warps);
   }
-  /// Pairs of the rows of a Q tile, and where its step leads.
+  /// What is known of the rows of a Q tile.
   __device__ __forceinline__ unsigned stats(int stage) const {
     return base + C.stats_offset() + stage * C.stats_bytes();
   }
-  __device__ __forceinline__ unsigned place(int stage) const {
-    return base + C.place_offset() + stage * C.kPlaceBytes;
-  }
-
   __device__ __forceinline__ unsigned item() const { return base + C.item_offset(); }
 
-  /// For a Q tile to be empty: its consumer is done, and its four warps have read the place.
-  static constexpr int kArrivalsPerConsumer = 1 + 4;
-
-  // Barriers. "full": one arrival and the bytes of the tile; "empty": one arrival per consumer,
-  // kArrivalsPerConsumer for Q.
+  // Barriers. "full": one arrival and the bytes of the tile; "empty": one arrival per consumer.
   __device__ __forceinline__ unsigned k_full() const { return barrier(0); }
   __device__ __forceinline__ unsigned v_full() const { return barrier(1); }
   /// K and V, through whose places dK and dV leave.
@@ -58,10 +51,13 @@ struct BackwardMemory {
   __device__ __forceinline__ unsigned q_empty(int stage) const { return barrier(5 + 2 * stage); }
   __device__ __forceinline__ unsigned d_o_full(int stage) const { return barrier(10 + 2 * stage); }
   __device__ __forceinline__ unsigned d_o_empty(int stage) const { return barrier(11 + 2 * stage); }
-  /// DqSum::ordered: a step's dQ, full by all warps of the consumers, empty by the thread that
-  /// adds.
-  __device__ __forceinline__ unsigned dq_full(int stage) const { return barrier(14 + 2 * stage); }
-  __device__ __forceinline__ unsigned dq_empty(int stage) const { return barrier(15 + 2 * stage); }
+  /// A consumer's part of a step's dQ: full by its warps, empty by the thread that adds.
+  __device__ __forceinline__ unsigned dq_full(int stage, int consumer) const {
+    return barrier(14 + 4 * stage + 2 * consumer);
+  }
+  __device__ __forceinline__ unsigned dq_empty(int stage, int consumer) const {
+    return dq_full(stage, consumer) + 8;
+  }
 
   /// By one thread, before any other uses them.
   __device__ __forceinline__ void init_barriers() const {
@@ -70,13 +66,15 @@ struct BackwardMemory {
     ptx::mbarrier_init(kv_empty(), C.consumers());
     for (int stage = 0; stage < C.stages; ++stage) {
       ptx::mbarrier_init(q_full(stage), 1);
-      ptx::mbarrier_init(q_empty(stage), C.consumers() * kArrivalsPerConsumer);
+      ptx::mbarrier_init(q_empty(stage), C.consumers());
     }
     for (int stage = 0; stage < C.kValueStages; ++stage) {
       ptx::mbarrier_init(d_o_full(stage), 1);
       ptx::mbarrier_init(d_o_empty(stage), C.consumers());
-      ptx::mbarrier_init(dq_full(stage), C.warps);
-      ptx::mbarrier_init(dq_empty(stage), 1);
+      for (int consumer = 0; consumer < C.consumers(); ++consumer) {
+        ptx::mbarrier_init(dq_full(stage, consumer), C.kWarpgroup / 32);
+        ptx::mbarrier_init(dq_empty(stage, consumer), 1);
+      }
     }
     ptx::fence_mbarrier_init();
   }
@@ -141,30 +139,6 @@ __device__ __forceinline__ portable::KeyWork work_of(const AttentionBackwardPara
   } else {
     return items.work(item);
   }
-}
-
-/// Where a step leads, so that consumers need no divisions. The loading thread writes it before the
-/// Q tile is full; it is read until the tile is empty.
-struct StepPlace {
-  int q_tile;
-  int batch_head;  ///< batch * heads_q + the query head.
-  int masked;      ///< Other than 0: some pair of the tiles is hidden or past an end.
-  int turn;        ///< In the additions to dQ, where consumers wait for it.
-};
-
-__device__ __forceinline__ void store_place(unsigned shared, const StepPlace& place) {
-  ptx::st_shared(shared, make_uint4(place.q_tile, place.batch_head, place.masked, place.turn));
-}
-/// One warp takes it. Lane 0 reads it and says so to the loading thread, which may then overwrite
-/// it.
-__device__ __forceinline__ StepPlace take_place(unsigned shared, unsigned empty_barrier) {
-  uint4 words{};
-  if (threadIdx.x % 32 == 0) {
-    words = ptx::ld_shared_v4_b32(shared);
-    ptx::mbarrier_arrive(empty_barrier);
-  }
-  __syncwarp();
-  return {uniform(words.x), uniform(words.y), uniform(words.z), uniform(words.w)};
 }
 
 /// The tensor maps of a launch, as kernel parameters.

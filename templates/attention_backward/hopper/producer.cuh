@@ -5,7 +5,6 @@
 
 #include "attention_backward/hopper/config.h"
 #include "attention_backward/hopper/pipeline.cuh"
-#include "attention_backward/portable/dq_sums.cuh"
 #include "attention_backward/portable/key_work.cuh"
 #include "attention_backward/portable/row_stats.cuh"
 #include "attention_backward/schedule.h"
@@ -42,20 +41,19 @@ class KeyProducer {
  private:
   __device__ __forceinline__ void load_item(const portable::KeyItems<C>& items, long long item,
                                             int iteration) {
-    portable::KeyWork work = work_of<C>(params_, items, smem_, item);
+    const portable::KeyWork work = work_of<C>(params_, items, smem_, item);
     const int first_key = work.tile.index * C.tile_n;
     ptx::mbarrier_wait(smem_.kv_empty(), (iteration + 1) & 1);
     load_tile(smem_.k(), maps_.k, {0, first_key, work.head_kv, work.batch}, C.key_box().rows,
               C.key_columns(), smem_.k_full(), 0);
+    portable::WalkCursor cursor(work, 0);
 #pragma unroll 1
     for (int step = 0; step < work.steps.count; ++step) {
-      if constexpr (C.draws_items()) {
-        work = work_of<C>(params_, items, smem_, item);  // Read again, it takes fewer registers.
-      }
-      const backward::Place at = work.place(step);
+      const backward::Place at = cursor.place(work);
+      cursor.advance(work, 1);
       const int first_row = at.q_tile * C.tile_m;
       const int head = work.query_head(at.group_head);
-      load_q(work, at, head, first_row);
+      load_q(work, head, first_row);
       if (step == 0) {
         load_v(work);
       }
@@ -74,37 +72,19 @@ class KeyProducer {
               C.value_columns(), smem_.v_full(), 0);
   }
 
-  /// A Q tile, the pairs of its rows, and where the step leads.
-  __device__ __forceinline__ void load_q(const portable::KeyWork& work, const backward::Place& at,
-                                         int head, int first_row) {
+  /// A Q tile, and what is known of its rows.
+  __device__ __forceinline__ void load_q(const portable::KeyWork& work, int head, int first_row) {
     const int batch_head = work.batch * params_.heads_q + head;
-    const bool masked =
-        backward::pair_needs_mask(at.q_tile, work.tile.index, C.tile_m, C.tile_n, work.shape);
-    // Pairs lie in memory for an even number of rows.
     const int rows = min_of(C.tile_m, params_.row_pitch - first_row);
     const int stats_bytes = rows * backward::kStatsBytes;
     const unsigned full = smem_.q_full(q_.stage);
     ptx::mbarrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
-    if (issues_) {
-      store_place(smem_.place(q_.stage), {at.q_tile, batch_head, masked ? 1 : 0, turn(work, at)});
-    }
     load_tile(smem_.q(q_.stage), maps_.q, {0, first_row, head, work.batch}, C.row_box().rows,
               C.key_columns(), full, stats_bytes);
     if (issues_) {
       ptx::cp_async_bulk_global_to_shared(smem_.stats(q_.stage),
                                           portable::stats_of(params_, batch_head, first_row),
                                           stats_bytes, full);
-    }
-  }
-
-  /// That of the consumers, which have no registers for it; DqAdder knows its own.
-  __device__ __forceinline__ int turn(const portable::KeyWork& work,
-                                      const backward::Place& at) const {
-    if constexpr (C.takes_turns() && !C.stages_dq()) {
-      const int contributors = backward::kv_tiles_of(at.q_tile, C.tile_m, C.tile_n, work.shape);
-      return backward::turns_of(work.tile, portable::relay_of<C>(params_)).at(contributors);
-    } else {
-      return 0;
     }
   }
 

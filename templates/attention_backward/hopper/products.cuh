@@ -27,12 +27,28 @@ template <HopperKeyPassConfig C>
 using ValueSums = float[C.own_value_columns() / 2];
 /// A warp's share of dQ.
 template <HopperKeyPassConfig C>
-using DqSums = float[C.dq_columns() / 2];
+using DqSums = float[C.dq_product_columns() / 2];
 
-/// weights = A B^T over `Columns` columns: A are 64 rows of a tile of tile_n keys, B score_rows of
-/// a tile of tile_m rows.
-template <HopperKeyPassConfig C, int Columns>
-__device__ __forceinline__ void multiply_rows(Weights<C>& weights, unsigned keys, unsigned rows) {
+/// Operand A of so many steps of 16 columns, in registers.
+template <int Steps>
+struct HeldSteps {
+  unsigned steps[max_of(Steps, 1)][4];
+
+  __device__ __forceinline__ void fence() {
+#pragma unroll
+    for (int i = 0; i < Steps; ++i) {
+      ptx::warpgroup_fence_operand(steps[i]);
+    }
+  }
+};
+
+/// weights = A B^T over `Columns` columns: A are 64 rows of a tile of tile_n keys, of whose columns
+/// the last ones are held, B score_rows of a tile of tile_m rows.
+template <HopperKeyPassConfig C, int Columns, int Held>
+__device__ __forceinline__ void multiply_rows(Weights<C>& weights, unsigned keys, unsigned rows,
+                                              const HeldSteps<Held>& held) {
+  using Product = ptx::Wgmma<C.score_rows()>;
+  constexpr int kFirstHeld = Columns / 16 - Held;
   const unsigned long long a = descriptor<C.kLineBytes>(keys, 0);
   const unsigned long long b = descriptor<C.kLineBytes>(rows, 0);
 #pragma unroll
@@ -42,9 +58,12 @@ __device__ __forceinline__ void multiply_rows(Weights<C>& weights, unsigned keys
     const unsigned long long left = a + in_units(panel * C.tile_n * C.kLineBytes + byte);
     const unsigned long long right = b + in_units(panel * C.tile_m * C.kLineBytes + byte);
     if (step == 0) {
-      ptx::Wgmma<C.score_rows()>::template mma_async<C.dtype, false, false>(weights, left, right);
-    } else {
-      ptx::Wgmma<C.score_rows()>::template mma_async<C.dtype, true, false>(weights, left, right);
+      Product::template mma_async<C.dtype, false, false>(weights, left, right);
+    } else if (step < kFirstHeld) {
+      Product::template mma_async<C.dtype, true, false>(weights, left, right);
+    } else if constexpr (Held > 0) {
+      Product::template mma_async<C.dtype, true, false>(weights, held.steps[step - kFirstHeld],
+                                                        right);
     }
   }
 }
@@ -75,8 +94,9 @@ __device__ __forceinline__ void add_product(float (&sums)[Columns / 2], unsigned
   }
 }
 
-/// dq = dS K: `ds` is a panel of dS^T, all keys times 64 rows; `keys` a panel of K from which the
-/// columns begin.
+/// dq = dS K of 64 rows: `ds` lies in panels of tile_m rows times 64 keys, or, where consumers
+/// divide columns, is a panel of dS^T, all keys times 64 rows. `keys` is a panel of K from which
+/// the columns begin.
 template <HopperKeyPassConfig C>
 __device__ __forceinline__ void multiply_ds_k(DqSums<C>& dq, unsigned ds, unsigned keys) {
   const unsigned long long a = descriptor<C.kLineBytes>(ds, C.tile_n * C.kLineBytes);
@@ -84,8 +104,9 @@ __device__ __forceinline__ void multiply_ds_k(DqSums<C>& dq, unsigned ds, unsign
 #pragma unroll
   for (int step = 0; step < C.tile_n / 16; ++step) {
     const unsigned long long down = in_units(step * 16 * C.kLineBytes);
-    ptx::Wgmma<C.dq_columns()>::template mma_async<C.dtype, true, true>(dq, a + down, b + down,
-                                                                        step > 0);
+    const unsigned long long along = in_units(step / 4 * (C.tile_m * C.kLineBytes) + step % 4 * 32);
+    ptx::Wgmma<C.dq_product_columns()>::template mma_async<C.dtype, C.divides_columns(), true>(
+        dq, a + (C.divides_columns() ? down : along), b + down, step > 0);
   }
 }
 
@@ -107,6 +128,20 @@ __device__ __forceinline__ void store_rounded(unsigned tile, const unsigned (&ro
     ptx::stmatrix_x4(line_address<Rows>(tile, row + lane % 16, chunk + 2 * step + lane / 16),
                      rounded[4 * step], rounded[4 * step + 1], rounded[4 * step + 2],
                      rounded[4 * step + 3]);
+  }
+}
+
+/// The same across the lines of panels of `Rows` rows: the warp's 16 sums of a column are two
+/// chunks, from `chunk` on, of the line of that number.
+template <int Rows, int Count>
+__device__ __forceinline__ void store_rounded_across(unsigned tile,
+                                                     const unsigned (&rounded)[Count], int chunk) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int step = 0; step < Count / 4; ++step) {
+    const int line = 16 * step + lane / 16 * 8 + lane % 8;
+    ptx::stmatrix_x4_trans(line_address<Rows>(tile, line, chunk + lane / 8 % 2), rounded[4 * step],
+                           rounded[4 * step + 1], rounded[4 * step + 2], rounded[4 * step + 3]);
   }
 }
 

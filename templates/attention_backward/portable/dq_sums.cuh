@@ -174,11 +174,11 @@ __device__ inline backward::Relay relay_of(const AttentionBackwardParams& params
   return {params.last_kv_first != 0, ceil_div(params.seq_kv, C.tile_n), params.bands};
 }
 
-template <KeyPassConfig C>
-__device__ inline Turn turn_at(const AttentionBackwardParams& params, const KeyWork& work,
-                               int q_tile) {
+/// `turns` are those of the item's tile.
+template <auto C>
+__device__ inline Turn turn_at(const backward::Turns& turns, const KeyWork& work, int q_tile) {
   const int contributors = backward::kv_tiles_of(q_tile, C.tile_m, C.tile_n, work.shape);
-  const int number = backward::turns_of(work.tile, relay_of<C>(params)).at(contributors);
+  const int number = turns.at(contributors);
   return {number, number == contributors - 1};
 }
 
@@ -210,7 +210,7 @@ __device__ inline void add_to_dq(const AttentionBackwardParams& params, unsigned
   constexpr int kPieces = C.dq_columns() / C.dq_piece_columns();
   Turn turn{};
   if constexpr (C.dq_sum == DqSum::ordered) {
-    turn = turn_at<C>(params, work, at.q_tile);
+    turn = turn_at<C>(backward::turns_of(work.tile, relay_of<C>(params)), work, at.q_tile);
   }
 #pragma unroll 1
   for (int piece = 0; piece < kPieces; ++piece) {

@@ -23,7 +23,8 @@ namespace swr::portable {
 template <KeyPassConfig C>
 using Weights = Sums<C.key_blocks(), C.rows_at_once / 8>;
 
-/// Turns scores into P, and dP into dS. `stats` is the shared address of the pair of the first row.
+/// Turns scores into P, and dP into dS. `stats` is the shared address of what is known of the first
+/// rows.
 template <KeyPassConfig C>
 __device__ inline void weigh(Weights<C>& p, Weights<C>& ds, unsigned stats, float scale_log2) {
   const int lane_row = static_cast<int>(threadIdx.x % 4) * 2;
@@ -35,8 +36,8 @@ __device__ inline void weigh(Weights<C>& p, Weights<C>& ds, unsigned stats, floa
     for (int m = 0; m < C.key_blocks(); ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const float shift = i % 2 == 0 ? pairs.x : pairs.z;
-        const float delta = i % 2 == 0 ? pairs.y : pairs.w;
+        const float shift = i % 2 == 0 ? pairs.x : pairs.y;
+        const float delta = i % 2 == 0 ? pairs.z : pairs.w;
         const float weight = ptx::ex2_approx(fmaf(p[m][n][i], scale_log2, -shift));
         ds[m][n][i] = weight * (ds[m][n][i] - delta);
         p[m][n][i] = weight;

@@ -74,16 +74,15 @@ class QueryStream {
     return head_rows(tensor, strides, work_.batch, head, count);
   }
 
-  /// The pairs of two rows are one copy. Those of rows that do not exist become 0.
+  /// A pair of rows is one copy, 0 where neither exists.
   __device__ void request_stats(unsigned target, int head, int first_row) const {
     constexpr int kCopies = C.tile_m * backward::kStatsBytes / kChunkBytes;
 #pragma unroll
     for (int copy = thread(); copy < kCopies; copy += C.threads()) {
       const int row = first_row + 2 * copy;
-      const int exist = max_of(0, min_of(2, params_.seq_q - row));
       ptx::cp_async<kChunkBytes>(target + static_cast<unsigned>(copy * kChunkBytes),
                                  stats_of(params_, head, min_of(row, params_.seq_q - 1) & ~1),
-                                 exist * backward::kStatsBytes);
+                                 row < params_.seq_q ? kChunkBytes : 0);
     }
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What backward needs of every query row beside its Q and dO: the log-sum-exp, and D = rowsum(dO *
-// O), which is what the softmax takes from dP (FlashAttention-2, section 3.1.2). In global memory a
-// pair per row.
+// O), which is what the softmax takes from dP (FlashAttention-2, section 3.1.2). In memory the two
+// log-sum-exps of a pair of rows lie before their two Ds, so that a thread with both rows reads
+// either kind at once.
 #pragma once
 
 #include "attention/portable/tile_copy.cuh"
@@ -23,7 +24,7 @@ __device__ inline float lse_log2(float lse) {
   return lse == -infinity ? infinity : lse * kLog2E;
 }
 
-/// Where a row's pair lies.
+/// Where those of rows `row`, an even one, and the next lie.
 __device__ inline float* stats_of(const AttentionBackwardParams& params, int head, int row) {
   return params.row_stats + (static_cast<long long>(head) * params.row_pitch + row) * 2;
 }
@@ -73,7 +74,7 @@ __device__ inline float quad_sum(float value) {
   return value + __shfl_xor_sync(0xffffffffU, value, 2);
 }
 
-/// The pair of a row from its rowsum(dO * O); for rows past the end one that gives P = 0.
+/// Those of a row from its rowsum(dO * O); for rows past the end such as give P = 0.
 __device__ inline RowStats row_stats(const AttentionBackwardParams& params, int head, int row,
                                      float row_sum) {
   if (row >= params.seq_q) {
@@ -84,12 +85,13 @@ __device__ inline RowStats row_stats(const AttentionBackwardParams& params, int 
   return {lse_log2(params.lse[index]), row_sum - d_lse};
 }
 
-/// Leaves the pair of a row that exists for the pass over K and V tiles.
+/// Leaves those of a row that exists for the pass over K and V tiles.
 __device__ inline void leave_stats(const AttentionBackwardParams& params, int head, int row,
                                    RowStats stats) {
   if (row < params.seq_q) {
-    *reinterpret_cast<float2*>(stats_of(params, head, row)) =
-        make_float2(stats.lse_log2, stats.delta);
+    float* const pair = stats_of(params, head, row & ~1) + (row & 1);
+    pair[0] = stats.lse_log2;
+    pair[2] = stats.delta;
   }
 }
 

@@ -56,7 +56,7 @@ struct HopperServingConfig {
   int stages = 2;
   Mainloop mainloop = Mainloop::overlap_ordered;
   Order order = Order::cyclic;
-  Persistence persistence = Persistence::persistent;  ///< Not dynamic.
+  Persistence persistence = Persistence::persistent;
 
   static constexpr Deal deal = Deal::whole;
   static constexpr bool pack_gqa = false;
@@ -75,7 +75,8 @@ struct HopperServingConfig {
             .p_operand = POperand::registers,
             .exp2_fma_eighths = 0,
             .unroll = 1,
-            .kv_octets = has_whole_boxes()};
+            .kv_octets = has_whole_boxes(),
+            .capped_scores = softcap != Softcap::none && dtype == DType::bf16};
   }
 
   SWR_HD constexpr int threads() const { return dense().threads(); }

@@ -6,99 +6,131 @@
 
 #include "attention/portable/key_groups.cuh"
 #include "attention/portable/matrix.cuh"
+#include "attention/portable/partial_row.cuh"
+#include "attention/portable/shared_tile.cuh"
 #include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
+#include "attention/portable/warp_rows.cuh"
 #include "attention_serving/config.h"
 #include "attention_serving/item.cuh"
-#include "attention_serving/portable/fragments.cuh"
 #include "attention_serving/portable/kv_stream.cuh"
-#include "attention_serving/portable/output.cuh"
-#include "attention_serving/portable/scores.cuh"
-#include "attention_serving/portable/shared_item.cuh"
+#include "attention_serving/row_ends.cuh"
 #include "attention_serving/sequence_list.cuh"
+#include "attention_serving/softcap.cuh"
 #include "common/ptx.cuh"
 #include "common/serving_schedule.h"
 #include <swr/serving_attention_params.h>
 
 namespace swr::serving {
 
-/// The rows of one warp of a Q tile, over the scan of K and V. Warps without rows compute nothing,
-/// but take every step: they copy too, and a barrier of the CTA is one instruction that all of its
-/// threads come to, so that none may stand on a path that only some warps take.
+/// What happens to the scores of a warp before the softmax: the softcap, then hiding what the mask
+/// hides. In this order, for hiding first would turn minus infinity into minus the cap.
 template <ServingAttentionConfig C>
-class WarpRows {
- public:
-  __device__ WarpRows(const ServingAttentionParams& params, KvStream<C>& stream,
-                      const Item<C>& item, unsigned q_tile, portable::WarpPlace place, int lane)
-      : params_(params),
-        stream_(stream),
-        item_(item),
-        query_(q_tile, place.row, lane),
-        place_(place) {
-    query_.load();
-    if constexpr (C.has_idle_warps()) {
-      const int first_row = item.tile().index * C.tile_m + place.row;
-      is_idle_ = ptx::redux_sync_or(first_row >= item.sequence().q_rows() ? 1 : 0);
-    }
+struct Scoring {
+  static constexpr bool kHasIdleWarps = C.has_idle_warps();
+
+  const ServingAttentionParams& params;
+  const Item<C>& item;
+  int warp_row;  ///< In the Q tile.
+
+  __device__ bool is_idle() const {
+    return item.tile().index * C.tile_m + warp_row >= item.sequence().q_rows();
   }
 
-  /// One K/V tile, which needs a mask or does not.
-  template <bool Masked>
-  __device__ void take(int step) {
-    stream_.begin(step);
-    typename Fragments<C>::Scores scores;
-    if (!is_idle()) {
-      portable::multiply_q_k<C.qk()>(scores, query_, stream_.k_slot(step), first_key());
-      if constexpr (C.softcap != Softcap::none) {
-        cap_scores<C>(scores, params_.softcap_scale);
-      }
-      if constexpr (Masked) {
-        hide_scores<C>(scores, item_.tile().index * C.tile_m + place_.row,
-                       stream_.first_key(step) + first_key(), item_.sequence());
-      }
+  template <bool Masked, typename Scores>
+  __device__ void prepare(Scores& scores, const KvStream<C>& stream, int step,
+                          int first_key) const {
+    if constexpr (C.softcap != Softcap::none) {
+      cap(scores);
     }
-    stream_.turn(step);
-    if (!is_idle()) {
-      softmax_.raise(scores, output_, params_.scale_log2);
-      const auto numerators = [&](portable::Numerators<C.pv()>& p, int keys) {
-        softmax_.exponentiate(p, scores, keys, params_.scale_log2);
-      };
-      portable::multiply_p_v<C.pv()>(output_, numerators, stream_.v_slot(step), first_key());
+    if constexpr (Masked) {
+      const MaskedSequence sequence = item.sequence();
+      portable::hide_scores<C.qk(), C.mask == ServingMask::window>(
+          scores, item.tile().index * C.tile_m + warp_row, stream.first_key(step) + first_key,
+          [&](int row) { return sequence.visible(row); });
     }
   }
-
-  /// Steps [first, last), which all need a mask or all do not.
-  template <bool Masked>
-  __device__ void scan(int first, int last) {
-#pragma unroll 1
-    for (int step = first; step < last; ++step) {
-      take<Masked>(step);
-    }
-  }
-
-  __device__ const typename Fragments<C>::Output& output() const { return output_; }
-  __device__ const typename Fragments<C>::Softmax& softmax() const { return softmax_; }
 
  private:
-  /// Known when the kernel is compiled, unless warps share rows.
-  __device__ int first_key() const { return C.qk().key_groups() == 1 ? 0 : place_.key; }
-  /// Alike in all lanes. Opaque, or ptxas takes up to 30 registers more for the loop.
-  __device__ bool is_idle() const { return C.has_idle_warps() && ptx::opaque(is_idle_) != 0; }
-
-  const ServingAttentionParams& params_;
-  KvStream<C>& stream_;
-  const Item<C>& item_;
-  portable::QueryFragments<C.qk()> query_;
-  portable::WarpPlace place_;
-  int is_idle_ = 0;
-  typename Fragments<C>::Output output_ = {};
-  typename Fragments<C>::Softmax softmax_;
+  /// Leaves scores over the cap, which the softmax multiplies with the cap.
+  template <int Blocks, int Groups>
+  __device__ void cap(float (&scores)[Blocks][Groups][4]) const {
+#pragma unroll
+    for (int m = 0; m < Blocks; ++m) {
+#pragma unroll
+      for (int n = 0; n < Groups; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          scores[m][n][i] = capped<C.softcap>(scores[m][n][i] * params.softcap_scale);
+        }
+      }
+    }
+  }
 };
+
+template <ServingAttentionConfig C>
+using Rows = portable::WarpRows<C.qk(), C.pv(), KvStream<C>, Scoring<C>>;
+
+/// Where the results of the item's Q tile go.
+template <ServingAttentionConfig C>
+struct TileTarget {
+  using Rows = typename Item<C>::QueryRows;
+  using Ends = RowEnds<C>;
+
+  const ServingAttentionParams& params;
+  const Item<C>& item;
+
+  __device__ int first_row() const { return item.tile().index * C.tile_m; }
+  __device__ int head_rows() const { return item.sequence().q_rows(); }
+  __device__ Rows output_rows() const { return item.query_rows(params.o, params.o_strides); }
+  __device__ Ends ends() const { return {params, item}; }
+};
+
+/// Where the parts of an item, which are of unequal size, meet: each at the slot that the schedule
+/// gives it, with the counter of the CTA that has the first part.
+template <ServingAttentionConfig C>
+struct Parts {
+  /// Parts of a row whose loads are under way together, ten registers each.
+  static constexpr int kAtOnce = 8;
+
+  const ServingAttentionParams& params;
+  const Item<C>& item;
+  ItemPart part;
+  int own;
+
+  __device__ float* at(int index) const {
+    return params.partials + static_cast<long long>(part.slot(index)) * C.pv().partial_floats();
+  }
+  __device__ int count() const { return part.parts; }
+  __device__ unsigned* arrivals() const { return params.arrivals + part.first_worker; }
+  __device__ unsigned message() const { return item.message(); }
+};
+
+/// Writes what the warps have found of the item, or leaves it for the CTA that writes it.
+template <ServingAttentionConfig C>
+__device__ inline void write_results(const ServingAttentionParams& params, const Item<C>& item,
+                                     const Rows<C>& rows, unsigned smem,
+                                     portable::WarpPlace place) {
+  const TileTarget<C> target{params, item};
+  if (C.deal != Deal::whole && item.part().is_shared()) {
+    const ItemPart part = item.part();
+    const Parts<C> parts{params, item, part, part.part};
+    portable::SharedTile<C.pv(), Parts<C>, TileTarget<C>>(parts, target)
+        .leave_and_combine(smem, rows.output(), rows.softmax(), place);
+  } else if constexpr (C.pv().key_groups() > 1) {
+    portable::combine_key_groups<C.pv()>(smem, rows.output(), rows.softmax(), place,
+                                         portable::rows_of_tile<C.pv()>(target),
+                                         portable::RowWriter<C.pv(), TileTarget<C>>(target));
+  } else {
+    portable::write_rows<C.pv(), C.head_dim == C.head_dim_v>(target, rows.output(),
+                                                             rows.softmax(), smem, place.row);
+  }
+}
 
 /// Tiles before and after the unmasked ones need a mask. Each body is in the code once, whatever
 /// comes first.
 template <ServingAttentionConfig C>
-__device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, KvTiles unmasked) {
+__device__ inline void scan_all(Rows<C>& rows, const KvStream<C>& stream, KvTiles unmasked) {
   const int steps = stream.steps();
   const int first = stream.backward() ? steps - unmasked.first - unmasked.count : unmasked.first;
   const int last = first + unmasked.count;
@@ -142,18 +174,10 @@ __device__ inline void attend(const ServingAttentionParams& params, unsigned sme
     ptx::griddepcontrol_launch_dependents();
   }
   stream.arrive();
-  WarpRows<C> rows(params, stream, item, smem, place, thread % 32);
+  Rows<C> rows(stream, {params, item, place.row}, smem, place, thread % 32, params.scale_log2);
   scan_all<C>(rows, stream, item.unmasked());
   ptx::cp_async_wait_group<0>();
-  if (C.deal != Deal::whole && item.part().is_shared()) {
-    SharedItem<C>(params, smem, item).leave_and_combine(rows.output(), rows.softmax(), place);
-  } else if constexpr (C.pv().key_groups() > 1) {
-    const RowWriter<C> writer(params, item);
-    portable::combine_key_groups<C.pv()>(smem, rows.output(), rows.softmax(), place,
-                                         rows_of_tile<C>(item), writer);
-  } else {
-    write_output<C>(params, item, rows.output(), rows.softmax(), smem, place.row);
-  }
+  write_results<C>(params, item, rows, smem, place);
 }
 
 /// Finds the item of a unit, computes this CTA's part of it and returns the first unit after it.

@@ -127,6 +127,8 @@ class KvStream {
     }
   }
 
+  __device__ void finish(int /*step*/) const {}
+
  private:
   /// Tiles whose places are known when a step begins, counted from it.
   static constexpr int kFoundAhead = C.stages == 1 ? 1 : C.stages;

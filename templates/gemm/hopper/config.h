@@ -22,8 +22,9 @@ namespace swr {
 /// each computing warp owns a few.
 ///
 /// TMA asks for addresses that are multiples of 16 bytes: of A, B and C, their rows and their batch
-/// items. It also writes whole 16 bytes at the end of a row of C, so that n must fill them. The
-/// portable family takes the other matrices.
+/// items. It also writes whole 16 bytes at the end of a row of C, so that n must fill them. Kernels
+/// for other matrices (alignment_bytes below 16) have the computing warps store C. A launch of
+/// theirs first copies A and B, where the copy engine cannot take them, to rows that it can.
 struct HopperGemmConfig {
   DType dtype;  ///< Of A and B.
   OutputType output;
@@ -50,6 +51,8 @@ struct HopperGemmConfig {
   bool gated = false;  ///< B has the rows of the gate, then as many of `up` (nt).
   Scaling output_scaling = Scaling::none;  ///< Of a C of e4m3: tensor or block.
   GemmGroups groups = GemmGroups::none;
+  /// Of C's address and batch items, of its rows and of where they end: 2, 4, 8, or 16 for TMA.
+  int alignment_bytes = 16;
 
   static constexpr bool kTakesMaps = true;
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
@@ -68,6 +71,9 @@ struct HopperGemmConfig {
   SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
   /// k-blocks that the tensor cores sum; 0: all.
   SWR_HD constexpr int promote_steps() const { return promote_every / tile_k; }
+
+  /// Computing warps store C, and launches may copy A and B.
+  SWR_HD constexpr bool has_odd_rows() const { return alignment_bytes < 16; }
 
   SWR_HD constexpr bool is_grouped() const { return groups != GemmGroups::none; }
   /// The loading warp sums up the rows of all items before it loads.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // From sums to C. Each warp writes its own 16 rows, panel by panel, to its staging slots and hands
 // them to the copy engine, which leaves out what lies past the end of C. Nobody waits for the
-// copies but the next use of a slot, so the next tile's products run meanwhile. What is added to C
-// comes through the same slots: the first panels under the products.
+// copies but the next use of a slot, so the next tile's products run meanwhile. Rows that the copy
+// engine cannot write the warp stores itself. What is added to C comes through the same slots: the
+// first panels under the products.
 #pragma once
 
 #include "common/hopper_ptx.cuh"
@@ -77,22 +78,78 @@ __device__ __forceinline__ void stage_panel(unsigned slot, const float (&sums)[C
   }
 }
 
-/// Calls `use(staged, row, column)` for this lane's 16-byte pieces of a panel, whose first of C are
-/// `row` and `column`, as far as they lie before row `row_end`: `staged` is the piece's place in
-/// the staging slot.
+/// Calls `use(staged, row, column)` for this lane's pieces (of alignment_bytes) of a panel, whose
+/// first of C are `row` and `column`, as far as they lie before row `row_end`: `staged` is the
+/// piece's place in the staging slot.
 template <HopperGemmConfig C, typename Use>
 __device__ __forceinline__ void for_each_piece(unsigned staging, int row, int row_end, int column,
                                                int column_end, const Use& use) {
-  constexpr int kChunks = C.c_box().swizzle_bytes / 16;
-  constexpr int kChunkColumns = 16 / C.output_bytes();
+  constexpr int kPieces = C.c_box().swizzle_bytes / C.alignment_bytes;
+  constexpr int kPieceColumns = C.alignment_bytes / C.output_bytes();
   // Rolled: the sums leave few registers.
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x % 32); i < 16 * kChunks; i += 32) {
-    const int element_row = row + i / kChunks;
-    const int element_column = column + i % kChunks * kChunkColumns;
+  for (int i = static_cast<int>(threadIdx.x % 32); i < 16 * kPieces; i += 32) {
+    const int element_row = row + i / kPieces;
+    const int element_column = column + i % kPieces * kPieceColumns;
     if (element_row < row_end && element_column < column_end) {
-      use(staged_chunk<C>(staging, i / kChunks, i % kChunks), element_row, element_column);
+      const int byte = i % kPieces * C.alignment_bytes;
+      use(staged_chunk<C>(staging, i / kPieces, byte / 16) + byte % 16, element_row,
+          element_column);
     }
+  }
+}
+
+/// A piece from shared to global memory.
+template <int Bytes>
+__device__ __forceinline__ void store_piece(char* global, unsigned staged) {
+  if constexpr (Bytes == 16) {
+    *reinterpret_cast<uint4*>(global) = ptx::ld_shared_v4_b32(staged);
+  } else if constexpr (Bytes == 8) {
+    *reinterpret_cast<uint2*>(global) = ptx::ld_shared_v2_b32(staged);
+  } else if constexpr (Bytes == 4) {
+    *reinterpret_cast<unsigned*>(global) = ptx::ld_shared_b32(staged);
+  } else {
+    *reinterpret_cast<unsigned short*>(global) = ptx::ld_shared_b16(staged);
+  }
+}
+
+/// First row of C that the job does not compute.
+template <HopperGemmConfig C>
+__device__ __forceinline__ int row_end_of(const GemmParams& params, const GemmJob& job) {
+  return C.is_grouped() ? job.row_end() : params.m;
+}
+
+/// One element of two bytes of a staged panel.
+template <HopperGemmConfig C>
+__device__ __forceinline__ unsigned staged_element(unsigned slot, int row, int column) {
+  return ptx::ld_shared_b16(staged_chunk<C>(slot, row, column / 8) + column % 8 * 2);
+}
+
+/// As store_rows(), of elements of two bytes in rows that begin anywhere: whole words between a
+/// row's first element, where it lies inside of a word, and its last.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void store_words(unsigned staging, const GemmParams& params,
+                                            const GemmJob& job, int row, int column) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int columns = min_of(C.c_panel_columns(), params.n - column);
+  const int rows = min_of(16, row_end_of<C>(params, job) - row);
+  unsigned short* line = static_cast<unsigned short*>(params.c) +
+                         job.batch * params.c_strides.batch + row * params.c_strides.row + column;
+  // Hardly unrolled: the sums leave few registers.
+#pragma unroll C.mainloop == GemmMainloop::pingpong ? 1 : 2
+  for (int i = 0; i < rows; ++i) {
+    const int skipped = static_cast<int>(reinterpret_cast<unsigned long long>(line) / 2 % 2);
+    const int first = 2 * lane + skipped;
+    if (first + 1 < columns) {
+      *reinterpret_cast<unsigned*>(line + first) =
+          staged_element<C>(staging, i, first) | staged_element<C>(staging, i, first + 1) << 16;
+    } else if (first < columns) {
+      line[first] = static_cast<unsigned short>(staged_element<C>(staging, i, first));
+    }
+    if (skipped != 0 && lane == 0) {
+      line[0] = static_cast<unsigned short>(staged_element<C>(staging, i, 0));
+    }
+    line += params.c_strides.row;
   }
 }
 
@@ -101,14 +158,13 @@ __device__ __forceinline__ void for_each_piece(unsigned staging, int row, int ro
 template <HopperGemmConfig C>
 __device__ __forceinline__ void store_rows(unsigned staging, const GemmParams& params,
                                            const GemmJob& job, int row, int column) {
-  for_each_piece<C>(
-      staging, row, job.row_end(), column, params.n,
-      [&](unsigned staged, int element_row, int element_column) {
-        const long long index = job.batch * params.c_strides.batch +
-                                element_row * params.c_strides.row + element_column;
-        *reinterpret_cast<uint4*>(static_cast<char*>(params.c) + index * C.output_bytes()) =
-            ptx::ld_shared_v4_b32(staged);
-      });
+  for_each_piece<C>(staging, row, row_end_of<C>(params, job), column, params.n,
+                    [&](unsigned staged, int element_row, int element_column) {
+                      const long long index = job.batch * params.c_strides.batch +
+                                              element_row * params.c_strides.row + element_column;
+                      store_piece<C.alignment_bytes>(
+                          static_cast<char*>(params.c) + index * C.output_bytes(), staged);
+                    });
 }
 
 /// Starts loading what is added to a panel to its staging slot, by one warp, and counts as one
@@ -118,12 +174,17 @@ __device__ __forceinline__ void request_addend(unsigned staging, const GemmParam
                                                const GemmExtras& extras, const GemmJob& job,
                                                int row, int column) {
   if (params.beta != 0.0F) {
-    for_each_piece<C>(
-        staging, row, params.m, column, params.n,
-        [&](unsigned staged, int element_row, int element_column) {
-          ptx::cp_async<16>(
-              staged, addend_line<C>(params, extras, job.batch, element_row, element_column), 16);
-        });
+    for_each_piece<C>(staging, row, params.m, column, params.n,
+                      [&](unsigned staged, int element_row, int element_column) {
+                        const char* const from =
+                            addend_line<C>(params, extras, job.batch, element_row, element_column);
+                        if constexpr (C.alignment_bytes >= 4) {
+                          ptx::cp_async<C.alignment_bytes>(staged, from, C.alignment_bytes);
+                        } else {
+                          ptx::st_shared_b16(staged,
+                                             *reinterpret_cast<const unsigned short*>(from));
+                        }
+                      });
   }
   ptx::cp_async_commit_group();
 }
@@ -214,12 +275,15 @@ __device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMe
     }
     ptx::fence_proxy_async();
     __syncwarp();
-    const bool is_whole = !C.is_grouped() || row + 16 <= job.row_end();
-    if (!is_whole) {
+    const bool is_copied =
+        !C.has_odd_rows() && (!C.is_grouped() || row + 16 <= row_end_of<C>(params, job));
+    if constexpr (C.alignment_bytes == 2) {
+      store_words<C>(staging, params, job, row, job.n + kColumn);
+    } else if (!is_copied) {
       store_rows<C>(staging, params, job, row, job.n + kColumn);
     }
     if (ptx::elect_sync()) {
-      if (is_whole) {
+      if (is_copied) {
         ptx::cp_async_bulk_tensor_3d_shared_to_global(
             c_map, ptx::MatrixCorner{job.n + kColumn, row, job.batch}, staging);
       }
@@ -240,7 +304,7 @@ __device__ __forceinline__ void store_sums(GemmSums<C>& sums, GemmMemory<C> smem
   for (int block = 0; block < C.m_blocks(); ++block) {
     const int tile_row = first_row + 64 * block + warp_row();
     const int row = job.m + tile_row;
-    if (row < (C.is_grouped() ? job.row_end() : params.m) && writes_rows<C>(tile_row)) {
+    if (row < row_end_of<C>(params, job) && writes_rows<C>(tile_row)) {
       if constexpr (C.reads_c) {
         if (block > 0 || !kAddsEarly<C>) {
           request_first_addends<C>(smem, params, extras, job, row, slot);

@@ -50,16 +50,17 @@ struct BoxCorner {
   int batch;
 };
 
-/// The element at a place of a map, 0 outside.
-inline std::uint16_t mapped_element(const MappedTensor& tensor, const std::array<int, 4>& place) {
+/// The element at a place of a map, nullptr outside.
+inline const std::uint16_t* mapped_element(const MappedTensor& tensor,
+                                           const std::array<int, 4>& place) {
   long long offset = 0;
   for (std::size_t i = 0; i < place.size(); ++i) {
     if (place[i] < 0 || place[i] >= tensor.sizes[i]) {
-      return 0;
+      return nullptr;
     }
     offset += place[i] * tensor.strides[i];
   }
-  return static_cast<const std::uint16_t*>(tensor.base)[offset];
+  return static_cast<const std::uint16_t*>(tensor.base) + offset;
 }
 
 /// Lines of 128 bytes swap their 16-byte chunks, of each 64 or 128 bytes, by bits 7 to 9 of the
@@ -69,16 +70,34 @@ inline unsigned swizzled_address(unsigned address, int swizzle_bytes) {
   return address ^ ((address >> 7 & chunks) << 4);
 }
 
-inline void move_box(unsigned shared, const MappedTensor& tensor, BoxCorner corner) {
+/// `move(in_shared, in_tensor)` for every element of a box; the latter is nullptr outside.
+template <typename Move>
+void for_each_in_box(unsigned shared, const MappedTensor& tensor, BoxCorner corner,
+                     const Move& move) {
   for (int row = 0; row < tensor.box.rows; ++row) {
     for (int column = 0; column < tensor.box.columns; ++column) {
-      const std::uint16_t element = mapped_element(
-          tensor, {corner.column + column, corner.row + row, corner.head, corner.batch});
       const auto within = static_cast<unsigned>(2 * (row * tensor.box.columns + column));
       const unsigned address = swizzled_address(shared + within, tensor.box.swizzle_bytes);
-      std::memcpy(emulation::shared(address, sizeof element), &element, sizeof element);
+      move(emulation::shared(address, 2),
+           mapped_element(tensor,
+                          {corner.column + column, corner.row + row, corner.head, corner.batch}));
     }
   }
+}
+
+inline void move_box(unsigned shared, const MappedTensor& tensor, BoxCorner corner) {
+  for_each_in_box(shared, tensor, corner, [](std::byte* target, const std::uint16_t* source) {
+    const std::uint16_t element = source == nullptr ? 0 : *source;
+    std::memcpy(target, &element, sizeof element);
+  });
+}
+/// To the tensor; what lies outside of it is not written.
+inline void move_box_back(const MappedTensor& tensor, BoxCorner corner, unsigned shared) {
+  for_each_in_box(shared, tensor, corner, [](const std::byte* source, const std::uint16_t* target) {
+    if (target != nullptr) {
+      std::memcpy(const_cast<std::uint16_t*>(target), source, sizeof *target);
+    }
+  });
 }
 
 inline void cp_async_bulk_tensor_4d_global_to_shared(unsigned shared, const TensorMap& map,

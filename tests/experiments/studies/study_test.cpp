@@ -1,26 +1,39 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/studies/study.h"
 
+#include "experiments/studies/peer_times.h"
+#include "experiments/studies/study_command.h"
 #include "experiments/studies/study_run.h"
 #include "experiments/studies/tile_choices.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/fake_evaluator.h"
+#include "tests/support/noisy_evaluator.h"
+#include "tests/support/temp_directory.h"
 #include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
+#include <swr/store.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace swr {
 namespace {
-
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -163,6 +176,286 @@ TEST(Study, ChoicesAreTheBestOfEachTile) {
   // 2 of 5 lengths lose 10 %.
   EXPECT_NEAR(fixed->mean_loss, 0.04, 1e-12);
   EXPECT_NEAR(fixed->worst_loss, 0.1, 1e-12);
+}
+
+// Studies as they are carried out: generator, tuner and store as they are; only the GPU is faked.
+
+/// Three strides of one problem that meet, and one point of another that stands alone.
+Study small_study() {
+  const GemmVariant variant{.tile_m = 32,
+                            .tile_n = 32,
+                            .tile_k = 32,
+                            .stages = 2,
+                            .warps_m = 1,
+                            .warps_n = 2,
+                            .raster = Raster::along_n};
+  Study study{.name = "small", .title = "Small", .experiments = {}};
+  Experiment& sweep = study.experiments.emplace_back();
+  sweep.swept = "swizzle_stride";
+  for (const int stride : {0, 64, 128}) {
+    GemmVariant swizzled = variant;
+    swizzled.swizzle_stride = stride;
+    sweep.points.push_back(
+        {GemmProblem{.m = 256, .n = 256, .k = 64}, swizzled, "256", stride * 1.0});
+  }
+  sweep.points.push_back({GemmProblem{.m = 64, .n = 64, .k = 64}, variant, "64", 0.0});
+  return study;
+}
+
+int stride_of(const Variant& variant) { return variant.as<GemmVariant>().swizzle_stride; }
+
+double true_time_us(const Variant& variant) { return stride_of(variant) == 64 ? 9.0 : 10.0; }
+
+class CountingEvaluator final : public test::NoisyEvaluator {
+ public:
+  using NoisyEvaluator::NoisyEvaluator;
+
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
+                         const CompiledKernel& kernel) override {
+    ++evaluated;
+    return NoisyEvaluator::evaluate(problem, variant, kernel);
+  }
+
+  int evaluated = 0;
+};
+
+class StudyRun : public ::testing::Test {
+ protected:
+  /// A process of its own: whatever was known is read from the store.
+  StudyTally run(
+      Evaluator& evaluator, Provenance provenance = Provenance::measured, bool force = false,
+      std::function<bool()> stop = [] { return false; }) {
+    const RunInfo info{.command = "test",
+                       .swr_version = "0",
+                       .templates_digest = "digest",
+                       .nvrtc_version = "0.0",
+                       .driver_version = provenance == Provenance::measured ? "1" : "",
+                       .l2_state = provenance == Provenance::measured ? "warm" : "",
+                       .conditions = "study",
+                       .starts_over = force};
+    const long long run_id = store_.begin_run(info);
+    StoredPoints stored(store_, evaluator.device(), provenance, {});
+    const StudyTally tally = run_study(study_, stored,
+                                       {.evaluator = evaluator,
+                                        .generator = generator_,
+                                        .store = store_,
+                                        .provenance = provenance,
+                                        .run_id = run_id,
+                                        .force = force,
+                                        .stop_requested = std::move(stop)});
+    results_.clear();
+    for (const StudyPoint& point : study_.experiments.front().points) {
+      if (auto result = stored.find(point)) {
+        results_.push_back(std::move(*result));
+      }
+    }
+    return tally;
+  }
+
+  TempDirectory directory_;
+  Study study_ = small_study();
+  Generator generator_{{.cache_dir = directory_ / "cache"}};
+  Store store_{directory_ / "tuned.db", Store::Mode::read_write};
+  std::vector<VariantResult> results_;
+  CountingEvaluator gpu_{test::fictional_device(), true_time_us, 1};
+};
+
+TEST_F(StudyRun, PointsOfASweepMeetInSharedRoundsAndOthersDoNot) {
+  const StudyTally tally = run(gpu_);
+  EXPECT_EQ(tally.tuned, 4U);
+  EXPECT_EQ(gpu_.races, 5);
+  ASSERT_THAT(results_, SizeIs(4));
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(results_[i].measurement()->sampling, Sampling::finals);
+    EXPECT_THAT(results_[i].measurement()->samples_us, SizeIs(20)) << "the slow ones too";
+    EXPECT_NEAR(results_[i].time_us(), true_time_us(results_[i].variant), 0.1);
+    EXPECT_TRUE(results_[i].measurement()->counters);
+  }
+  EXPECT_EQ(results_[3].measurement()->sampling, Sampling::screening);
+}
+
+TEST_F(StudyRun, WhatIsKnownIsNotTunedAgain) {
+  run(gpu_);
+  const int races = gpu_.races;
+  const StudyTally again = run(gpu_);
+  EXPECT_EQ(again.tuned, 0U);
+  EXPECT_EQ(again.known, 4U);
+  EXPECT_EQ(gpu_.races, races);
+  const StudyTally forced = run(gpu_, Provenance::measured, true);
+  EXPECT_EQ(forced.tuned, 4U);
+  EXPECT_EQ(gpu_.races, 2 * races);
+}
+
+TEST_F(StudyRun, AnInterruptedSweepGoesOnAndStillMeets) {
+  const StudyTally cut =
+      run(gpu_, Provenance::measured, false, [this] { return gpu_.evaluated == 2; });
+  EXPECT_TRUE(cut.interrupted);
+  EXPECT_EQ(gpu_.races, 0);
+  ASSERT_THAT(results_, SizeIs(2)) << "one of the sweep, and the one that stands alone";
+  gpu_.evaluated = 0;
+  const StudyTally rest = run(gpu_);
+  EXPECT_EQ(gpu_.evaluated, 2) << "two strides were left";
+  EXPECT_FALSE(rest.interrupted);
+  EXPECT_EQ(rest.tuned, 3U) << "what meets is tuned together";
+  EXPECT_EQ(rest.known, 1U);
+  ASSERT_THAT(results_, SizeIs(4));
+  EXPECT_THAT(results_[0].measurement()->samples_us, SizeIs(20));
+}
+
+TEST_F(StudyRun, PredictionsNeverStandForMeasurements) {
+  test::FakeEvaluator model(test::fictional_device());
+  EXPECT_EQ(run(model, Provenance::predicted).tuned, 4U);
+  EXPECT_EQ(results_[0].provenance(), Provenance::predicted);
+  EXPECT_EQ(run(gpu_).tuned, 4U);
+  EXPECT_EQ(results_[0].provenance(), Provenance::measured);
+  EXPECT_EQ(run(model, Provenance::predicted).known, 4U);
+}
+
+TEST_F(StudyRun, WhatTheGpuCannotRunIsCountedAndLeftOut) {
+  for (StudyPoint& point : study_.experiments.front().points) {
+    point.variant.as<GemmVariant>().family = Family::hopper;
+  }
+  const StudyTally tally = run(gpu_);
+  EXPECT_EQ(tally.illegal, 4U);
+  EXPECT_EQ(tally.tuned, 0U);
+}
+
+}  // namespace
+}  // namespace swr
+
+namespace swr::cli {
+namespace {
+// study on a database that holds its points, so that nothing is compiled.
+
+using ::testing::StartsWith;
+
+/// Stores a prediction for every point of a study; returns their number.
+std::size_t store_points(const std::filesystem::path& database, const Study& study,
+                         const DeviceInfo& device) {
+  Store store(database, Store::Mode::read_write);
+  const long long run_id = store.begin_run({.command = "test", .swr_version = "0"});
+  std::set<std::pair<Problem, Variant>> stored;
+  for (const Experiment& experiment : study.experiments) {
+    for (const StudyPoint& point : experiment.points) {
+      if (stored.emplace(point.problem, point.variant).second) {
+        VariantResult result{.variant = AttentionVariant{}};
+        result.variant = point.variant;
+        result.outcome = Prediction{.time_us = 1000.0,
+                                    .read_sectors = 1'000'000,
+                                    .compulsory_misses = compulsory_sectors(point.problem),
+                                    .excess_misses = 12'345};
+        store.record(run_id, point.problem, device, result);
+      }
+    }
+  }
+  return stored.size();
+}
+
+/// The command on a database that holds every point.
+class StudyCommand : public ::testing::Test {
+ protected:
+  /// Returns the exit code.
+  int run_study(const std::string& study, const std::string& gpu,
+                const std::vector<std::string>& more = {}) {
+    const DeviceInfo device = load_profile(gpu).device;
+    const auto database = directory_ / "tuned.db";
+    points_ = store_points(database, make_study(study, device), device);
+    Environment environment;
+    environment.cache_dir = (directory_ / "cache").string();
+    std::vector<std::string> arguments{
+        study, "--gpu", gpu, "--db", database.string(), "--out", (directory_ / "study").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return cli::run_study(arguments, environment, out_, err_);
+  }
+  std::string text_of(const std::string& name) const {
+    std::ifstream file(directory_ / "study" / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const TempDirectory directory_;
+  std::size_t points_ = 0;
+  std::ostringstream out_;
+  std::ostringstream err_;
+};
+
+TEST_F(StudyCommand, TunesNothingTwiceAndWritesTablesAndCsv) {
+  ASSERT_EQ(run_study("sawtooth", "gb10"), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("sawtooth: 0 points predicted, " + std::to_string(points_) +
+                                    " known from an earlier run"));
+  const std::string tables = text_of("sawtooth.md");
+  EXPECT_THAT(tables, StartsWith("# Sawtooth Wavefront Reordering, predicted\n\n**Every number "
+                                 "here is predicted**"));
+  EXPECT_THAT(tables, HasSubstr("swr-study sawtooth --gpu gb10"));
+  EXPECT_THAT(tables, HasSubstr("12,345"));
+  EXPECT_THAT(text_of("sawtooth.csv"), StartsWith("study,experiment,series,x,provenance,"));
+}
+
+TEST_F(StudyCommand, WritesTheStridesOfGemmBesideItsPeers) {
+  const auto peers = directory_ / "peers.csv";
+  std::ofstream(peers) << "m,n,k,stage,contestant,median_us,p95_us,tflops\n"
+                          "8192,8192,8192,final,cublaslt 0,2000,2100,550\n";
+  ASSERT_EQ(run_study("gemm-swizzle", "h200", {"--peers", peers.string()}), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("gemm-swizzle: 0 points predicted, " + std::to_string(points_) +
+                                    " known from an earlier run, 0 not legal"));
+  EXPECT_THAT(text_of("gemm-swizzle.md"), StartsWith("# Block scheduling in GEMM, predicted\n"));
+  // All strides take 1000 us.
+  EXPECT_THAT(text_of("gemm-swizzle.md"), HasSubstr("| 549.8 | 2.000 | predicted |"));
+  EXPECT_THAT(text_of("gemm-swizzle.csv"), HasSubstr("gemm-swizzle,k_order,portable sawtooth,"));
+}
+
+TEST_F(StudyCommand, PeersAreOfGemmAlone) {
+  EXPECT_EQ(run_study("sawtooth", "gb10", {"--peers", "peers.csv"}), 2);
+  EXPECT_THAT(err_.str(),
+              HasSubstr("--peers belongs to studies that compare with a library, not to sawtooth"));
+}
+
+TEST(StudyCommandLine, UnknownStudiesAreABadCommandLine) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const std::vector<std::string> arguments{"spiral", "--gpu", "gb10", "--out", "x"};
+  EXPECT_EQ(run_study(arguments, {}, out, err), 2);
+  EXPECT_THAT(err.str(), HasSubstr("sawtooth"));
+}
+
+}  // namespace
+}  // namespace swr::cli
+
+namespace swr {
+namespace {
+constexpr const char* kHeader = "m,n,k,stage,contestant,median_us,p95_us,tflops\n";
+
+class PeerTimesFile : public ::testing::Test {
+ protected:
+  std::filesystem::path written(const std::string& text) const {
+    const auto path = directory_ / "peers.csv";
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string error_of(const std::string& text) const {
+    return message_of(ErrorCode::unreadable, [&] { read_peer_times(written(text)); });
+  }
+
+  TempDirectory directory_;
+};
+
+TEST_F(PeerTimesFile, GivesTheFinalTimeOfTheLibrarysFirstChoice) {
+  const PeerTimes peers = read_peer_times(written(
+      std::string(kHeader) + "64,32,16,screening,cublaslt 0,9.5,9.9,1\n" +
+      "64,32,16,final,cublaslt 0,8.5,9.9,1\n" + "64,32,16,final,cublaslt 3 (best),8.25,9.9,1\n" +
+      "64,32,16,final,64x64x64 coop1 c11 s12 rm1,7.5,9.9,1\n"));
+  EXPECT_EQ(peer_time_us(peers, {.m = 64, .n = 32, .k = 16}), 8.5);
+  EXPECT_EQ(peer_time_us(peers, {.m = 64, .n = 32, .k = 32}), std::nullopt);
+  EXPECT_EQ(peer_time_us(peers, {.m = 64, .n = 32, .k = 16, .dtype = DType::fp16}), std::nullopt);
+}
+
+TEST_F(PeerTimesFile, SaysWhatIsWrongWithAFile) {
+  EXPECT_THAT(error_of("m,n\n"), HasSubstr("line 1: the header is not m,n,k,stage"));
+  EXPECT_THAT(error_of(std::string(kHeader) + "64,32,16,final,cublaslt 0,fast,1,1\n"),
+              HasSubstr("line 2: m, n, k or median_us is missing or no positive number"));
+  EXPECT_THAT(error_of(std::string(kHeader) + "64,32,16,final\n"), HasSubstr("line 2"));
+  EXPECT_THAT(error_of(std::string(kHeader) + "64,32,16,final,cublaslt 0,-1,1,1\n"),
+              HasSubstr("line 2"));
+  EXPECT_THROW(read_peer_times(directory_ / "none.csv"), Error);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ inline constexpr HopperGemmConfig kConfig{
     .gated = false,
     .output_scaling = Scaling::none,
     .groups = GemmGroups::none,
+    .alignment_bytes = 16,
 };
 
 }  // namespace swr

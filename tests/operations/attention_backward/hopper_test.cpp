@@ -77,7 +77,6 @@ TEST(HopperBackwardConfig, PlacesSwizzledTilesAndBarriers) {
     }
     ASSERT_EQ(c.staged_dq_offset() % 128, 0);
     ASSERT_EQ(c.stats_offset() % 16, 0);
-    ASSERT_EQ(c.place_offset() % 16, 0);
     ASSERT_EQ(c.barrier_offset() % 8, 0);
     ASSERT_EQ(c.item_offset() % 16, 0);
     ASSERT_EQ(c.staged_dq_bytes() % 128, 0);

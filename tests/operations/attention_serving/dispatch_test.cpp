@@ -2,9 +2,9 @@
 // Attention over unequal sequences as programs use it: looked up by its bounds and launched by the
 // runtime. The driver is a fake one.
 #include "driver/cuda_driver.h"
-#include "operations/attention_serving/merge_states.h"
 #include "operations/attention_serving/parts.h"
 #include "operations/attention_serving/serving_attention.h"
+#include "operations/attention_serving/serving_launch.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,9 +28,10 @@ constexpr V kHopper{.family = Family::hopper,
                     .tile_m = 128,
                     .tile_n = 128,
                     .warps = 8,
-                    .persistence = Persistence::persistent,
+                    .persistence = Persistence::dynamic,
                     .deal = Deal::whole,
-                    .item_order = ItemOrder::longest_first};
+                    .item_order = ItemOrder::longest_first,
+                    .section_heads = 32};
 
 P changed(P problem, auto change) {
   change(problem);
@@ -75,6 +77,7 @@ TEST(HopperServing, SaysWhatItLeavesToThePortableFamily) {
        "hopper_dealing"},
       {changed(kHopper, [](V& v) { v.page_copy = PageCopy::run16; }), "family_axes"},
       {changed(kHopper, [](V& v) { v.stages = 3; }), "shared_memory"},
+      {changed(kHopper, [](V& v) { v.order = Order::sawtooth; }), "drawing"},
       {changed(kHopper,
                [](V& v) {
                  v.tile_n = 256;
@@ -115,11 +118,27 @@ TEST(HopperServing, ServesWindowsAndSoftcaps) {
         p.page_size = page_size;
       });
       EXPECT_FALSE(check_constraints(problem, kHopper, device_of(90))) << page_size;
-      EXPECT_EQ(default_variant(Problem(problem), device_of(90)), Variant(kHopper)) << page_size;
+      const V usual = changed(kHopper, [](V& v) { v.section_heads = 1; });
+      EXPECT_EQ(default_variant(Problem(problem), device_of(90)), Variant(usual)) << page_size;
       const ServingFamilyConfig config = config_of(problem, kHopper);
       EXPECT_EQ(std::get<HopperServingConfig>(config).piece_rows, 16);
       EXPECT_TRUE(std::get<HopperServingConfig>(config).has_whole_boxes());
       EXPECT_GT(plan_of(problem, kHopper, 132, 1).maps.kv_panels, 0);
+    }
+  }
+}
+
+/// Numerators of capped scores reach 2^80 where no maximum is kept, which fp16 does not hold.
+TEST(HopperServing, KeepsNoMaximumOfCappedScoresInBf16Alone) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const Softcap softcap : {Softcap::none, Softcap::approximate}) {
+      const P problem = changed(kServingPrompt, [&](P& p) {
+        p.dtype = dtype;
+        p.softcap = softcap;
+      });
+      const ServingFamilyConfig config = config_of(problem, kHopper);
+      EXPECT_EQ(std::get<HopperServingConfig>(config).dense().capped_scores,
+                dtype == DType::bf16 && softcap != Softcap::none);
     }
   }
 }
@@ -259,9 +278,35 @@ TEST(HopperServing, LaunchesFollowFromBounds) {
   const LaunchGeometry geometry = geometry_of(kServingPrompt, kHopper, 132, 1);
   EXPECT_EQ(geometry.grid_x, 132);
   EXPECT_EQ(geometry.partials_bytes, 0);
+  EXPECT_EQ(geometry.arrival_words, 2) << "the counter";
   EXPECT_LE(geometry.dynamic_smem_bytes, smem_bytes_of(kServingPrompt, kHopper));
   V portable = default_variant(Problem(kServingPrompt), device_of(80)).as<V>();
   EXPECT_FALSE(plan_of(kServingPrompt, portable, 132, 1).maps.takes_tensor_maps());
+}
+
+/// Long Q tiles of all heads start first: one head after another, as before, left 16 heads of a
+/// causal prompt's last wave half empty (experiments/vllm).
+TEST(HopperServing, LongestTilesOfAllHeadsStartFirst) {
+  constexpr int kCtas = 132;
+  const P problem = changed(kServingPrompt, [](P& p) {
+    p.batch = 1;
+    p.heads_q = 16;
+    p.seq_q = p.seq_kv = 8192;
+    p.head_dim = p.head_dim_v = 256;
+  });
+  const V usual = default_variant(Problem(problem), device_of(90)).as<V>();
+  const SequenceItems items{problem.heads_q, problem.seq_q / usual.tile_m};
+  const MaskedSequence sequence{
+      .seq_q = problem.seq_q, .seq_kv = problem.seq_kv, .mask = ServingMask::causal, .window = {}};
+  std::vector<int> busy(kCtas);  // In K and V tiles: whoever is done first draws the next.
+  for (long long item = 0; item < items.items(); ++item) {
+    const QTile tile = item_tile(item, items, usual.section_heads, usual.item_order);
+    *std::ranges::min_element(busy) +=
+        kv_interval(tile.index, usual.tile_m, usual.tile_n, sequence).count();
+  }
+  const double mean = std::accumulate(busy.begin(), busy.end(), 0.0) / kCtas;
+  EXPECT_LT(*std::ranges::max_element(busy), 1.02 * mean);
+  EXPECT_EQ(usual.persistence, Persistence::dynamic);
 }
 
 TEST(HopperServing, PredictsWhatWgmmaGains) {

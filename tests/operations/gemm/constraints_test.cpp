@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/json.h"
+#include "core/operation.h"
 #include "operations/gemm/group_places.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -15,6 +16,8 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -56,77 +59,50 @@ TEST(GemmConstraints, LetLegalVariantsPass) {
   EXPECT_EQ(constraint_of({}, 80, problem_of(1, 1, 1)), "");
 }
 
-struct Broken {
-  std::string constraint;
-  std::function<void(GemmVariant&)> change;
-};
+/// The Hopper variant with other values of some axes, "tile_m=96,splits=2".
+GemmVariant hopper_with(std::string_view axes) {
+  Variant variant = hopper();
+  while (!axes.empty()) {
+    const std::string_view one = axes.substr(0, axes.find(','));
+    const std::size_t equal = one.find('=');
+    axis_named(gemm_operation(), one.substr(0, equal))
+        .set(variant, std::string(one.substr(equal + 1)));
+    axes.remove_prefix(std::min(axes.size(), one.size() + 1));
+  }
+  return variant.as<GemmVariant>();
+}
 
 TEST(GemmConstraints, NameTheRuleThatAVariantBreaks) {
-  const std::vector<Broken> hopper_cases{
-      {"tile_shape", [](GemmVariant& v) { v.tile_m = 96; }},
-      {"tile_shape", [](GemmVariant& v) { v.tile_n = 100; }},
-      {"tile_shape", [](GemmVariant& v) { v.tile_k = 32; }},
-      {"consumers",
-       [](GemmVariant& v) {
-         v.mainloop = GemmMainloop::pingpong;
-         v.consumers = 1;
-       }},
-      {"cluster", [](GemmVariant& v) { v.cluster_m = v.cluster_n = 2; }},
-      {"cluster", [](GemmVariant& v) { v.cluster_k = 2; }},
-      {"cluster",
-       [](GemmVariant& v) {
-         v.persistence = Persistence::grid;
-         v.cluster_k = v.cluster_n = 2;
-       }},
-      {"cluster",
-       [](GemmVariant& v) {
-         v.persistence = Persistence::grid;
-         v.cluster_k = v.splits = 2;
-       }},
-      {"cluster",
-       [](GemmVariant& v) {
-         v.tile_m = 64;
-         v.persistence = Persistence::grid;
-         v.mainloop = GemmMainloop::pingpong;
-         v.cluster_k = 2;
-       }},
-      {"family_axes", [](GemmVariant& v) { v.warps_m = 4; }},
-      {"shared_memory", [](GemmVariant& v) { v.stages = 5; }},
-      {"registers",
-       [](GemmVariant& v) {
-         v.tile_m = 256;
-         v.stages = 2;
-       }},
-      {"persistence", [](GemmVariant& v) { v.persistence = Persistence::snake; }},
-      {"worker_count",
-       [](GemmVariant& v) {
-         v.persistence = Persistence::grid;
-         v.workers = 7;
-       }},
-      {"local_iterations",
-       [](GemmVariant& v) {
-         v.persistence = Persistence::grid;
-         v.k_order = Order::sawtooth;
-       }},
-      {"splits", [](GemmVariant& v) { v.splits = 65; }},
-      {"raster", [](GemmVariant& v) { v.raster_group = 8; }},
-      {"raster", [](GemmVariant& v) { v.swizzle_stride = 512; }},
-      {"raster",
-       [](GemmVariant& v) {
-         v.raster = Raster::hilbert;
-         v.swizzle_stride = 4096;
-       }},
-      {"raster",
-       [](GemmVariant& v) {
-         v.raster = Raster::serpentine;
-         v.raster_group = 32;
-       }},
-  };
-  for (const Broken& broken : hopper_cases) {
-    GemmVariant variant = hopper();
-    broken.change(variant);
-    EXPECT_EQ(constraint_of(variant), broken.constraint) << to_key(variant);
+  for (const auto& [constraint, axes] : std::vector<std::pair<std::string, std::string>>{
+           {"tile_shape", "tile_m=96"},
+           {"tile_shape", "tile_n=100"},
+           {"tile_shape", "tile_k=32"},
+           {"consumers", "mainloop=pingpong,consumers=1"},
+           {"cluster", "cluster_m=2,cluster_n=2"},
+           {"cluster", "cluster_k=2"},
+           {"cluster", "persistence=grid,cluster_k=2,cluster_n=2"},
+           {"cluster", "persistence=grid,cluster_k=2,splits=2"},
+           {"cluster", "tile_m=64,persistence=grid,mainloop=pingpong,cluster_k=2"},
+           {"shared_memory", "stages=5"},
+           {"registers", "tile_m=256,stages=2"},
+           {"worker_count", "persistence=grid,workers=7"},
+           {"local_iterations", "persistence=grid,k_order=sawtooth"},
+           {"raster", "raster_group=8"},
+           {"raster", "swizzle_stride=512"},
+           {"raster", "raster=hilbert,swizzle_stride=4096"},
+           {"raster", "raster=serpentine,raster_group=32"}}) {
+    EXPECT_EQ(constraint_of(hopper_with(axes)), constraint) << axes;
   }
+  // What no axis has.
+  GemmVariant variant = hopper();
+  variant.warps_m = 4;
+  EXPECT_EQ(constraint_of(variant), "family_axes");
+  variant = hopper();
+  variant.persistence = Persistence::snake;
+  EXPECT_EQ(constraint_of(variant), "persistence");
+  variant = hopper();
+  variant.splits = 65;
+  EXPECT_EQ(constraint_of(variant), "splits");
   EXPECT_EQ(constraint_of(hopper(), 120), "architecture");
   EXPECT_EQ(constraint_of({}, 75), "architecture");
   EXPECT_EQ(constraint_of({.tile_m = 48}, 80), "tile_shape");
@@ -136,14 +112,27 @@ TEST(GemmConstraints, NameTheRuleThatAVariantBreaks) {
   EXPECT_EQ(constraint_of({.tile_m = 256, .tile_n = 256, .stages = 2}, 80), "registers");
 }
 
-TEST(GemmConstraints, HopperWantsRowsOfCInWholeSixteenBytes) {
-  EXPECT_EQ(constraint_of(hopper(), 90, problem_of(100, 500, 300)), "copy_alignment");
-  GemmProblem wide = problem_of(100, 500, 300);
-  wide.output = OutputType::fp32;
-  EXPECT_EQ(constraint_of(hopper(), 90, wide), "");
-  GemmProblem unaligned = problem_of(100, 512, 300);
+TEST(GemmConstraints, HopperTakesOddRowsOfSixteenBitTypesWithoutGroups) {
+  const auto is_rejected = [](GemmProblem problem) {
+    GemmVariant variant = hopper();
+    variant.tile_k = 128 / element_bytes(problem.dtype);
+    variant.persistence = Persistence::persistent;
+    return constraint_of(variant, 90, problem) == "copy_alignment";
+  };
+  GemmProblem whole = problem_of(100, 512, 300);
+  GemmProblem unaligned = whole;
   unaligned.alignment_bytes = 8;
-  EXPECT_EQ(constraint_of(hopper(), 90, unaligned), "copy_alignment");
+  const GemmProblem short_rows = problem_of(100, 500, 300);
+  for (GemmProblem problem : {unaligned, short_rows}) {
+    EXPECT_FALSE(is_rejected(problem));
+    problem.groups = GemmGroups::offsets;
+    EXPECT_TRUE(is_rejected(problem));
+    problem.groups = GemmGroups::none;
+    problem.dtype = DType::e4m3;
+    EXPECT_TRUE(is_rejected(problem));
+  }
+  whole.dtype = DType::e4m3;
+  EXPECT_FALSE(is_rejected(whole));
 }
 
 GemmProblem fp8(Scaling scaling, Accuracy accuracy) {
@@ -238,14 +227,21 @@ TEST(GemmProblem, NamesWhatNoKernelServes) {
 }
 
 TEST(GemmProblem, WhatCameLaterIsWrittenWhereItIsNotAsBefore) {
-  EXPECT_EQ(to_string(problem_of(1, 2, 3)), "gemm b1 m1 n2 k3 bf16 nt bf16");
+  GemmProblem old = problem_of(1, 2, 3);
+  EXPECT_EQ(to_string(old), "gemm b1 m1 n2 k3 bf16 nt bf16");
+  old.reads_c = true;
+  old.alignment_bytes = 4;
+  old.layout = GemmLayout::tn;
+  old.output = OutputType::fp32;
+  EXPECT_EQ(to_string(old), "gemm b1 m1 n2 k3 bf16 tn fp32 beta align4");
+  EXPECT_EQ(flop_count(old), 12.0);
   GemmProblem problem = fp8(Scaling::block, Accuracy::two_level);
   problem.has_bias = true;
   problem.activation = Activation::silu;
   EXPECT_EQ(to_string(problem),
             "gemm b1 m4096 n4096 k4096 e4m3 nt bf16 scale_block two_level bias silu");
   const Json plain = Problem(problem_of(1, 2, 3));
-  EXPECT_FALSE(plain.contains("scaling"));
+  EXPECT_FALSE(plain.contains("scaling") || plain.contains("groups") || plain.contains("skewed"));
   EXPECT_EQ(plain.get<Problem>(), Problem(problem_of(1, 2, 3)));
   const Json fused = Problem(problem);
   EXPECT_EQ(fused.at("activation"), "silu");
@@ -346,6 +342,7 @@ TEST(GemmProblem, GroupsAreValidated) {
   problem.skewed = true;
   EXPECT_NO_THROW(validate(problem));
   EXPECT_EQ(to_string(problem), "gemm b8 m1024 n4096 k4096 bf16 nt bf16 offsets skewed");
+  EXPECT_EQ(Json(Problem(problem)).get<Problem>(), Problem(problem));
   for (const auto& spoil : std::vector<std::function<void(GemmProblem&)>>{
            [](GemmProblem& p) { p.layout = GemmLayout::tn; },
            [](GemmProblem& p) { p.reads_c = true; }, [](GemmProblem& p) { p.batch = 513; },
@@ -354,15 +351,6 @@ TEST(GemmProblem, GroupsAreValidated) {
     spoil(spoilt);
     EXPECT_THROW(validate(spoilt), Error) << to_string(spoilt);
   }
-}
-
-TEST(GemmProblem, WhatWasWrittenBeforeThereWereGroupsHasNone) {
-  const Problem plain = problem_of(64, 64, 64);
-  const Json json = plain;
-  EXPECT_FALSE(json.contains("groups") || json.contains("skewed"));
-  EXPECT_EQ(json.get<Problem>(), plain);
-  const Problem masked = grouped(GemmGroups::masked);
-  EXPECT_EQ(Json(masked).get<Problem>(), masked);
 }
 
 TEST(GroupPlaces, DrawnRowsAddUpToTheAverage) {
@@ -385,17 +373,6 @@ TEST(GroupPlaces, DrawnRowsAddUpToTheAverage) {
       }
     }
   }
-}
-
-TEST(GemmProblem, HasACanonicalText) {
-  GemmProblem problem = problem_of(1, 2, 3);
-  EXPECT_EQ(to_string(problem), "gemm b1 m1 n2 k3 bf16 nt bf16");
-  problem.reads_c = true;
-  problem.alignment_bytes = 4;
-  problem.layout = GemmLayout::tn;
-  problem.output = OutputType::fp32;
-  EXPECT_EQ(to_string(problem), "gemm b1 m1 n2 k3 bf16 tn fp32 beta align4");
-  EXPECT_EQ(flop_count(problem), 12.0);
 }
 
 }  // namespace

@@ -46,6 +46,12 @@ DeviceInfo gb10() {
 
 GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
 
+GemmProblem odd_product(int m, int n, int k) {
+  GemmProblem problem = product(m, n, k);
+  problem.alignment_bytes = 2;
+  return problem;
+}
+
 GemmProblem grouped(GemmGroups groups, int m) {
   GemmProblem problem = product(m, 4096, 7168);
   problem.batch = 8;
@@ -118,7 +124,8 @@ TEST(GemmSpace, ClosedFormsChooseLegalKernelsForFp8AndItsNeighboursAreValid) {
 TEST(GemmSpace, EveryVariantIsLegalAndAppearsOnce) {
   for (const GemmProblem& problem :
        {product(4096, 4096, 4096), product(1, 4096, 14336), product(1000, 1000, 1000),
-        product(1, 1, 1), product(17, 33, 65), fp8_projection(Scaling::row, Accuracy::two_level),
+        product(1, 1, 1), product(17, 33, 65), odd_product(1, 1, 1), odd_product(4737, 1063, 4259),
+        fp8_projection(Scaling::row, Accuracy::two_level),
         fp8_projection(Scaling::block, Accuracy::two_level), grouped(GemmGroups::offsets, 1024),
         grouped(GemmGroups::contiguous, 64), grouped(GemmGroups::masked, 4)}) {
     for (const DeviceInfo& device : {h200(), gb10()}) {
@@ -138,6 +145,16 @@ TEST(GemmSpace, HopperIsForHopperAlone) {
   const auto is_hopper = [](const GemmVariant& v) { return v.family == Family::hopper; };
   EXPECT_TRUE(any(enumerate_space(product(4096, 4096, 4096), h200(), {}), is_hopper));
   EXPECT_FALSE(any(enumerate_space(product(4096, 4096, 4096), gb10(), {}), is_hopper));
+}
+
+TEST(GemmSpace, OddRowsHaveKernelsOfBothFamilies) {
+  const GemmProblem problem = odd_product(4737, 1063, 4259);
+  const SearchSpace space = enumerate_space(problem, h200(), {});
+  EXPECT_TRUE(any(space, [](const GemmVariant& v) { return v.family == Family::hopper; }));
+  EXPECT_TRUE(any(space, [](const GemmVariant& v) { return v.family == Family::portable; }));
+  const std::optional<Variant> chosen = gemm_operation().modelled_variant(problem, h200());
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->as<GemmVariant>().family, Family::hopper) << "copies pay for many products";
 }
 
 TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {

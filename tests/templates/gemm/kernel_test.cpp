@@ -144,6 +144,25 @@ TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
   }
 }
 
+/// Their warps store C themselves.
+TEST(HopperGemmKernel, OddRowsCompileClean) {
+  for (const int alignment : {2, 4, 8}) {
+    for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
+                                    hopper(256, 192, GemmMainloop::cooperative, 2),
+                                    hopper(192, 192, GemmMainloop::cooperative, 3),
+                                    hopper(128, 192, GemmMainloop::pingpong, 2),
+                                    hopper(64, 32, GemmMainloop::cooperative, 1)}) {
+      config.alignment_bytes = alignment;
+      config.output = alignment == 4 ? OutputType::fp32 : OutputType::bf16;
+      expect_clean(config, 90);
+    }
+    HopperGemmConfig read = hopper(128, 160, GemmMainloop::cooperative, 2);
+    read.alignment_bytes = alignment;
+    read.reads_c = true;
+    expect_clean(read, 90);
+  }
+}
+
 HopperGemmConfig fp8(HopperGemmConfig config, Scaling scaling, int promote_every) {
   config.dtype = DType::e4m3;
   config.tile_k = 128;

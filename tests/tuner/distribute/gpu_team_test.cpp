@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: MIT
-// Several fake GPUs at one list: who does what, what is refused, and what a lost GPU costs.
+// Several GPUs that share problems: who does what, what each has done, what is shown.
 #include "tuner/distribute/gpu_team.h"
 
 #include "tests/support/fake_evaluator.h"
+#include "tuner/distribute/gpu_history.h"
+#include "tuner/distribute/hand_out.h"
+#include "tuner/distribute/team_progress.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/error.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace swr {
 namespace {
-
 using test::FakeEvaluator;
 using test::fictional_device;
 using ::testing::AllOf;
@@ -86,6 +92,71 @@ HandOut::Source counting(std::size_t pieces) {
   return [next = std::size_t{0}, pieces]() mutable {
     return next < pieces ? std::optional(next++) : std::nullopt;
   };
+}
+
+TEST(HandOut, GivesEveryPieceToOneThread) {
+  constexpr std::size_t kPieces = 500;
+  HandOut hand_out(counting(kPieces));
+  std::mutex mutex;
+  std::vector<std::size_t> taken;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        while (const auto piece = hand_out.take()) {
+          {
+            const std::lock_guard lock(mutex);
+            taken.push_back(*piece);
+          }
+          hand_out.done();
+        }
+      });
+    }
+  }
+  std::vector<std::size_t> all(kPieces);
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    all[i] = i;
+  }
+  EXPECT_THAT(taken, ::testing::UnorderedElementsAreArray(all));
+}
+
+TEST(HandOut, WhoFindsNothingGetsWhatAnotherGivesBack) {
+  HandOut hand_out(counting(1));
+  ASSERT_EQ(hand_out.take(), 0U);
+  auto other = std::async(std::launch::async, [&] { return hand_out.take(); });
+  EXPECT_TRUE(hand_out.give_back(0));
+  EXPECT_EQ(other.get(), 0U);
+  hand_out.done();
+  EXPECT_EQ(hand_out.take(), std::nullopt);
+}
+
+TEST(HandOut, WhoFindsNothingEndsWhenTheLastPieceIsDone) {
+  HandOut hand_out(counting(1));
+  ASSERT_EQ(hand_out.take(), 0U);
+  auto other = std::async(std::launch::async, [&] { return hand_out.take(); });
+  hand_out.done();
+  EXPECT_EQ(other.get(), std::nullopt);
+}
+
+TEST(HandOut, EndsWhenAPieceComesBackAgain) {
+  HandOut hand_out(counting(2));
+  const auto first = hand_out.take();
+  EXPECT_TRUE(hand_out.give_back(*first));
+  EXPECT_EQ(hand_out.take(), first);
+  EXPECT_FALSE(hand_out.give_back(*first));
+  EXPECT_FALSE(hand_out.take());
+}
+
+TEST(HandOut, GivesNothingOnceItIsClosed) {
+  HandOut hand_out(counting(3));
+  ASSERT_TRUE(hand_out.take());
+  ASSERT_TRUE(hand_out.take());
+  ASSERT_TRUE(hand_out.take());
+  auto waiting = std::async(std::launch::async, [&] { return hand_out.take(); });
+  hand_out.close();
+  EXPECT_EQ(waiting.get(), std::nullopt);
+  hand_out.give_back(0);
+  EXPECT_EQ(hand_out.take(), std::nullopt);
 }
 
 /// Has the GPU measure something, which one that fell off the bus does not survive.
@@ -260,6 +331,168 @@ TEST(GpuTeam, AnErrorThatIsNoGpusEndsTheWork) {
   EXPECT_THAT(work.losses, IsEmpty());
   work.at_tune = [](std::size_t, Evaluator&, std::size_t) { throw std::logic_error("a bug"); };
   EXPECT_EQ(failure<std::logic_error>(kTwo, 3, work), "a bug");
+}
+
+using ::testing::Not;
+using ::testing::StartsWith;
+
+/// A GPU whose references took so long; 0 is one that failed.
+GpuHistory history(int gpu, const std::vector<double>& times_us) {
+  GpuHistory history{.gpu = gpu, .card = "0000:0" + std::to_string(gpu) + ":00.0"};
+  for (const double time_us : times_us) {
+    history.references.push_back({.gpu = gpu,
+                                  .tuned = history.references.empty() ? "" : "a problem",
+                                  .kernel = "the kernel",
+                                  .state = time_us > 0.0 ? ResultState::ok : ResultState::throttled,
+                                  .median_us = time_us});
+  }
+  return history;
+}
+
+CompiledKernel some_kernel() { return {.resources = {.registers_per_thread = 64}}; }
+
+std::string printed(const std::vector<GpuHistory>& histories) {
+  std::ostringstream out;
+  print_gpu_histories(out, histories);
+  return out.str();
+}
+
+TEST(GpuHistory, ComparesEachGpuToItselfAndToTheFastest) {
+  const auto speeds =
+      gpu_speeds(std::vector{history(0, {100.0, 102.0, 101.0}),
+                             history(1, {110.0, 0.0, 108.0, 112.0}), history(2, {0.0})});
+  ASSERT_TRUE(speeds[0] && speeds[1]);
+  EXPECT_FALSE(speeds[2]);
+  EXPECT_EQ(speeds[0]->first_us, 100.0);
+  EXPECT_EQ(speeds[0]->last_us, 101.0);
+  EXPECT_EQ(speeds[0]->median_us, 101.0);
+  EXPECT_NEAR(speeds[0]->spread, 0.02, 1e-9);
+  EXPECT_EQ(speeds[0]->behind, 0.0);
+  EXPECT_EQ(speeds[1]->median_us, 110.0);
+  EXPECT_NEAR(speeds[1]->spread, 112.0 / 108.0 - 1.0, 1e-9);
+  EXPECT_NEAR(speeds[1]->behind, 110.0 / 101.0 - 1.0, 1e-9);
+}
+
+TEST(GpuHistory, SteadyEqualGpusGiveATableAndNothingElse) {
+  const std::string text = printed({history(0, {100.0, 101.0}), history(1, {101.0, 100.0})});
+  EXPECT_THAT(text, AllOf(HasSubstr("0000:01:00.0"), HasSubstr("100.0 us"), HasSubstr("+1.0 %")));
+  EXPECT_THAT(text, Not(HasSubstr("drifted")));
+  EXPECT_THAT(text, Not(HasSubstr("slower than")));
+}
+
+TEST(GpuHistory, DriftAndUnequalCardsAreSaidInSentences) {
+  const std::string text =
+      printed({history(0, {100.0, 101.0, 100.0}), history(1, {100.0, 100.0, 106.0}),
+               history(2, {105.0, 104.0, 105.0})});
+  EXPECT_THAT(text, HasSubstr("GPU 1 drifted by 6.0 %"));
+  EXPECT_THAT(text, HasSubstr("GPU 2 is 5.0 % slower than the fastest"));
+  EXPECT_THAT(text, Not(HasSubstr("GPU 0 drifted")));
+  EXPECT_THAT(text, Not(HasSubstr("GPU 2 drifted")));
+}
+
+TEST(GpuHistory, ALostGpuIsNamedWithTheReason) {
+  GpuHistory lost = history(3, {100.0});
+  lost.lost_because = "it fell off the bus";
+  EXPECT_THAT(printed({lost}), HasSubstr("GPU 3 was lost: it fell off the bus"));
+}
+
+TEST(GpuHistory, TheRecordHoldsEveryReference) {
+  const Json record = gpu_histories_record(std::vector{history(2, {100.0, 0.0, 104.0})});
+  ASSERT_EQ(record.size(), 1U);
+  EXPECT_EQ(record[0].at("gpu"), 2);
+  EXPECT_EQ(record[0].at("problems"), 2);
+  EXPECT_NEAR(record[0].at("speed").at("spread").get<double>(), 0.04, 1e-9);
+  EXPECT_EQ(record[0].at("references").size(), 3U);
+  EXPECT_TRUE(record[0].at("references")[1].at("median_us").is_null());
+  EXPECT_EQ(record[0].at("references")[2].at("tuned"), "a problem");
+}
+
+TEST(GpuHistory, MeasuresTheDefaultVariantOfTheReferenceProblem) {
+  test::FakeEvaluator evaluator(test::fictional_device());
+  evaluator.script = [](VariantResult& result) {
+    Measurement measurement;
+    measurement.median_us = 250.0;
+    measurement.after.temperature_c = 61;
+    result.outcome = measurement;
+  };
+  const GpuReference reference =
+      measure_reference(evaluator, [](const Variant&) { return some_kernel(); });
+  EXPECT_EQ(reference.state, ResultState::ok);
+  EXPECT_EQ(reference.median_us, 250.0);
+  EXPECT_EQ(reference.condition.temperature_c, 61);
+  EXPECT_THAT(reference.kernel, StartsWith(to_string(reference_problem())));
+  EXPECT_THAT(reference.kernel, HasSubstr(evaluator.keys.at(0)));
+}
+
+TEST(GpuHistory, AReferenceThatDoesNotCompileIsAState) {
+  test::FakeEvaluator evaluator(test::fictional_device());
+  const GpuReference reference = measure_reference(evaluator, [](const Variant&) -> CompiledKernel {
+    throw Error(ErrorCode::compile_failed, "broken on purpose");
+  });
+  EXPECT_EQ(reference.state, ResultState::compile);
+  EXPECT_TRUE(evaluator.keys.empty());
+}
+
+using ::testing::EndsWith;
+using namespace std::chrono_literals;
+
+constexpr int kGpus[] = {0, 2};
+
+/// A clock that moves when told.
+class TeamProgressing : public ::testing::Test {
+ protected:
+  static VariantResult with_state(ResultState state) {
+    VariantResult result{.variant = AttentionVariant{}};
+    result.state = state;
+    return result;
+  }
+
+  std::ostringstream out_;
+  std::chrono::steady_clock::time_point now_;
+};
+
+TEST_F(TeamProgressing, ShowsAllGpusInOneLine) {
+  TeamProgress team(out_, true, kGpus, 5, [this] { return now_; });
+  team.member(0).begin("a problem", 3);
+  team.member(1).begin("another", 10);
+  team.member(0).advance(with_state(ResultState::ok));
+  team.member(0).advance(with_state(ResultState::crash));
+  team.member(1).known(with_state(ResultState::ok));
+  now_ += 10s;
+  team.member(1).advance(with_state(ResultState::ok));
+  EXPECT_THAT(out_.str(), HasSubstr("GPU 0: a problem\nGPU 2: another\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\r[0/5]  0.30 variants/s  GPU 0 2/3  GPU 2 2/10  1 crash"));
+  now_ += 1s;
+  team.member(0).end();
+  EXPECT_THAT(out_.str(), HasSubstr("[1/5]  0.27 variants/s  GPU 0 -  GPU 2 2/10"));
+}
+
+TEST_F(TeamProgressing, WritesTitlesOverTheLineThatIsRedrawn) {
+  TeamProgress team(out_, true, kGpus, 2, [this] { return now_; });
+  team.member(0).begin("first", 1);
+  now_ += 1s;
+  team.member(0).advance(with_state(ResultState::ok));
+  team.member(1).begin("second", 1);
+  EXPECT_THAT(out_.str(), EndsWith("\rGPU 2: second\x1b[K\n"));
+}
+
+TEST_F(TeamProgressing, TakesStepsOfSeveralThreads) {
+  constexpr int kSteps = 1000;
+  TeamProgress team(out_, false, kGpus, 2, [this] { return now_; });
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t member = 0; member < 2; ++member) {
+      threads.emplace_back([&team, member] {
+        team.member(member).begin("problem", kSteps);
+        for (int i = 0; i < kSteps; ++i) {
+          team.member(member).advance(with_state(ResultState::ok));
+        }
+      });
+    }
+  }
+  now_ += 10s;
+  team.member(0).end();
+  EXPECT_THAT(out_.str(), HasSubstr("[1/2]  200 variants/s  GPU 0 -  GPU 2 1000/1000\n"));
 }
 
 }  // namespace

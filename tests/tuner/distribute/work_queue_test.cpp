@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/distribute/work_queue.h"
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>
 
@@ -168,14 +169,10 @@ TEST_F(WorkQueueTest, ReportsPiecesThatVanishedAndThoseNobodySaysAreDone) {
   EXPECT_TRUE(a->finish());
   std::filesystem::remove(queue() / "open" / "000001");
   std::filesystem::rename(queue() / "open" / "000002", queue() / "done" / "000002");
-  try {
-    claim_within(*a, 20 * kLease);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unreadable);
-    EXPECT_THAT(error.what(), HasSubstr("has lost 2 of 3 pieces"));
-    EXPECT_THAT(error.what(), HasSubstr("000001 (piece 1)"));
-  }
+  const std::string message =
+      message_of(ErrorCode::unreadable, [&] { claim_within(*a, 20 * kLease); });
+  EXPECT_THAT(message, HasSubstr("has lost 2 of 3 pieces"));
+  EXPECT_THAT(message, HasSubstr("000001 (piece 1)"));
 }
 
 TEST_F(WorkQueueTest, TakesALeaseThatIsDatedInTheFuture) {

@@ -2,6 +2,7 @@
 #include "tuner/live/live_server.h"
 
 #include "core/files.h"
+#include "tests/support/expect_error.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -175,14 +176,12 @@ TEST(LiveServer, SaysWhenAPortIsTaken) {
   const LiveServer first(
       "page", [] { return std::string(); }, 0);
   const int port = port_of(first);
-  try {
-    const LiveServer second(
-        "page", [] { return std::string(); }, port);
-    FAIL() << "two servers share port " << port_of(second);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr(std::to_string(port)));
-  }
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] {
+                           const LiveServer second(
+                               "page", [] { return std::string(); }, port);
+                         }),
+              HasSubstr(std::to_string(port)));
 }
 
 }  // namespace

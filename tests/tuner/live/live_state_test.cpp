@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT
+// What the live view reads and keeps.
 #include "tuner/live/live_state.h"
 
+#include "tuner/live/event_follower.h"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <fstream>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 namespace swr {
 namespace {
-
 Json state_after(const std::vector<std::string>& lines) {
   LiveState state;
   for (const std::string& line : lines) {
@@ -121,6 +127,186 @@ TEST(LiveState, ShowsTheNewestFirstAndNotAll) {
   EXPECT_EQ(shown["finished"], 60);
   EXPECT_EQ(shown["last"].size(), 50U);
   EXPECT_EQ(shown["last"][0]["title"], "p59");
+}
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class Following : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = std::filesystem::path(::testing::TempDir()) / ("swr_live_" + std::string(test->name()));
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+    file_ = dir_ / "events.jsonl";
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  void append(const std::string& text) { std::ofstream(file_, std::ios::app) << text; }
+
+  std::filesystem::path dir_;
+  std::filesystem::path file_;
+};
+
+TEST_F(Following, HasNoNewsBeforeTheFileIsThere) {
+  EventFollower follower(file_);
+  EXPECT_THAT(follower.read().lines, IsEmpty());
+  append("one\n");
+  const auto news = follower.read();
+  EXPECT_THAT(news.lines, ElementsAre("one"));
+  EXPECT_FALSE(news.is_new_file);
+}
+
+TEST_F(Following, HandsOutWholeLinesOnce) {
+  EventFollower follower(file_);
+  append("one\ntwo\nthr");
+  EXPECT_THAT(follower.read().lines, ElementsAre("one", "two"));
+  EXPECT_THAT(follower.read().lines, IsEmpty());
+  append("ee\n");
+  EXPECT_THAT(follower.read().lines, ElementsAre("three"));
+}
+
+TEST_F(Following, ALineTooLongForAnEventIsNotKept) {
+  EventFollower follower(file_);
+  append("one\n");
+  follower.read();
+  append(std::string(3'000'000, 'x'));
+  EXPECT_THAT(follower.read().lines, IsEmpty());
+  append(std::string(3'000'000, 'x') + "\ntwo\n" + std::string(2'000'000, 'y') + "\nthree\n");
+  std::vector<std::string> lines;
+  for (bool is_more = true; is_more;) {
+    const auto news = follower.read();
+    lines.insert(lines.end(), news.lines.begin(), news.lines.end());
+    is_more = news.is_more;
+  }
+  EXPECT_THAT(lines, ElementsAre("", "two", "", "three"));
+}
+
+TEST_F(Following, WaitsForNoPipe) {
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_THAT(EventFollower(file_).read().lines, IsEmpty());
+}
+
+TEST_F(Following, NoticesAFileThatBeganAnew) {
+  EventFollower follower(file_);
+  append("one\ntwo\nbegun");
+  follower.read();
+  std::ofstream(file_) << "new\n";
+  const auto news = follower.read();
+  EXPECT_TRUE(news.is_new_file);
+  EXPECT_THAT(news.lines, ElementsAre("new"));
+  EXPECT_FALSE(follower.read().is_new_file);
+}
+
+TEST_F(Following, NoticesAnotherFileOfTheSameNameAndLength) {
+  EventFollower follower(file_);
+  append("old\n");
+  follower.read();
+  std::ofstream(dir_ / "other") << "new\n";
+  std::filesystem::rename(dir_ / "other", file_);
+  const auto news = follower.read();
+  EXPECT_TRUE(news.is_new_file);
+  EXPECT_THAT(news.lines, ElementsAre("new"));
+}
+
+TEST_F(Following, ReadsALongFileInParts) {
+  constexpr std::size_t kLines = 200'000;
+  const std::string line = std::string(39, 'x') + "\n";
+  {
+    std::ofstream out(file_);
+    for (std::size_t i = 0; i < kLines; ++i) {
+      out << line;
+    }
+  }
+  EventFollower follower(file_);
+  std::size_t lines = 0;
+  std::size_t parts = 0;
+  for (bool is_more = true; is_more; ++parts) {
+    const auto news = follower.read();
+    lines += news.lines.size();
+    is_more = news.is_more;
+  }
+  EXPECT_EQ(lines, kLines);
+  EXPECT_GT(parts, 1U);
+}
+
+TEST_F(Following, TakesAFolderForNoFile) {
+  EventFollower follower(dir_);
+  EXPECT_THAT(follower.read().lines, SizeIs(0));
+}
+
+
+namespace fs = std::filesystem;
+
+class QueueFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = fs::path(::testing::TempDir()) / ("swr_queue_" + std::string(test->name()));
+    fs::remove_all(dir_);
+    for (const char* folder : {"open", "leased", "done"}) {
+      fs::create_directories(dir_ / "queue" / folder);
+    }
+    std::ofstream(dir_ / "queue" / "list") << "first\nsecond\nthird\n";
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  void touch(const std::string& path) { std::ofstream(dir_ / path) << ""; }
+
+  fs::path dir_;
+};
+
+TEST_F(QueueFolder, CountsPiecesAndNamesWhoHasThem) {
+  touch("queue/open/000002");
+  touch("queue/leased/000001~host-17-4");
+  touch("queue/done/000000");
+  const Json queue = queue_json(dir_);
+  EXPECT_EQ(queue["pieces"], 3);
+  EXPECT_EQ(queue["open"], 1);
+  EXPECT_EQ(queue["done"], 1);
+  ASSERT_EQ(queue["leased"].size(), 1U);
+  EXPECT_EQ(queue["leased"][0]["piece"], "second");
+  EXPECT_EQ(queue["leased"][0]["worker"], "host-17-4");
+  EXPECT_LT(queue["leased"][0]["silent_s"].get<double>(), 600.0);
+}
+
+TEST_F(QueueFolder, SaysForHowLongAWorkerGaveNoSign) {
+  touch("queue/leased/000000~gone");
+  fs::last_write_time(dir_ / "queue/leased/000000~gone",
+                      fs::file_time_type::clock::now() - std::chrono::seconds(500));
+  EXPECT_NEAR(queue_json(dir_)["leased"][0]["silent_s"].get<double>(), 500.0, 60.0);
+}
+
+TEST_F(QueueFolder, WaitsForNoPipeAndReadsNoDevice) {
+  touch("queue/leased/000001~host-17-4");
+  for (const bool is_pipe : {true, false}) {
+    fs::remove(dir_ / "queue/list");
+    if (is_pipe) {
+      ASSERT_EQ(mkfifo((dir_ / "queue/list").c_str(), 0600), 0);
+    } else {
+      fs::create_symlink("/dev/zero", dir_ / "queue/list");
+    }
+    const Json queue = queue_json(dir_);
+    EXPECT_EQ(queue["pieces"], 0);
+    EXPECT_EQ(queue["leased"][0]["piece"], "000001");
+  }
+}
+
+TEST_F(QueueFolder, IsNullWithoutAQueue) {
+  EXPECT_TRUE(queue_json(dir_ / "queue").is_null());
+  EXPECT_TRUE(queue_json(dir_ / "nowhere").is_null());
+}
+
+TEST_F(QueueFolder, FindsFilesOfEventsByName) {
+  touch("b.jsonl");
+  touch("a.jsonl");
+  touch("tuned.db");
+  const auto files = event_files(dir_);
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(files[0].filename(), "a.jsonl");
+  EXPECT_TRUE(event_files(dir_ / "nowhere").empty());
 }
 
 }  // namespace

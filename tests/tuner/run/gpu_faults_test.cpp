@@ -5,7 +5,7 @@
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
 #include "tests/support/temp_directory.h"
-#include "tuner/measure/throttling.h"
+#include "tuner/measure/power_meter.h"
 #include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>

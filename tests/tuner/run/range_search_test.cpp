@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The search of a range of lengths, on times that are known everywhere.
+// Variants for ranges of shapes.
 #include "tuner/run/range_search.h"
 
 #include "tests/support/fictional.h"
+#include "tuner/run/robust_choice.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
@@ -13,10 +14,10 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <vector>
 
 namespace swr {
 namespace {
-
 /// Time of a variant at a length.
 using TimeUs = std::function<double(const AttentionVariant&, int)>;
 
@@ -120,6 +121,20 @@ TEST_F(RangeSearchTest, FindsWhereTheBestChangesAndLosesLittleEverywhere) {
   }
 }
 
+TEST_F(RangeSearchTest, TheLongestLengthComesWhenLessIsInDoubtElsewhere) {
+  RangeSearch range = search();
+  std::vector<int> order;
+  for (auto place = range.next(); place; place = range.next()) {
+    order.push_back(lengths_[*place]);
+    range.learn(*place, report(*place, crossing_us));
+  }
+  ASSERT_GE(order.size(), 8U);
+  EXPECT_EQ(order[0], 1);
+  EXPECT_EQ(order[1], 16384);
+  EXPECT_GT(std::ranges::find(order, 131072) - order.begin(), 4);
+  EXPECT_EQ(std::ranges::count(order, 131072), 1);
+}
+
 TEST_F(RangeSearchTest, PartsFollowEachOtherAndSayWhatTheyMayLose) {
   RangeSearch range = search();
   run(range, crossing_us);
@@ -170,6 +185,56 @@ TEST_F(RangeSearchTest, ALengthHasTheBestOfItsNeighboursTriedWhereTheyAreLegal) 
   range.learn(lengths_.size() - 1, report(lengths_.size() - 1, crossing_us));
   EXPECT_THAT(range.rivals(40),
               ::testing::UnorderedElementsAre(Variant(kVariants[0]), Variant(kVariants[2])));
+}
+
+/// A prediction of compute and memory that overlap, and of waiting.
+VariantResult predicted(double matrix_us, double dram_us, double latency_us, double time_us) {
+  VariantResult result{.variant = AttentionVariant{}};
+  result.outcome = Prediction{.time_us = time_us,
+                              .matrix_us = matrix_us,
+                              .dram_us = dram_us,
+                              .latency_us = latency_us,
+                              .relative_error = 0.1};
+  return result;
+}
+
+TEST(RobustChoice, OfTiesTakesTheOneThatASlowerMemoryHurtsLeast) {
+  // 0.5 % apart; memory slower by a quarter makes 125 of the first and 100.5 of the second.
+  const std::vector<VariantResult> results{predicted(0, 100, 0, 100),
+                                           predicted(100.5, 0, 0, 100.5)};
+  // Tensor cores slower by a quarter hurt the second as much, so the fastest stays.
+  const auto even = choose_robust(results);
+  ASSERT_TRUE(even);
+  EXPECT_EQ(even->place, 0U);
+  EXPECT_NEAR(even->fastest_slowdown, 125 / 100.5 - 1, 1e-9);
+  // One that needs both in part loses little whichever is slow.
+  std::vector<VariantResult> with_both = results;
+  with_both.push_back(predicted(50, 0, 51, 101));
+  const auto choice = choose_robust(with_both);
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->place, 2U);
+  EXPECT_EQ(choice->tied, 3U);
+  EXPECT_NEAR(choice->slowdown, (50 + 1.25 * 51) / 100 - 1, 1e-9);
+  EXPECT_LT(choice->slowdown, choice->fastest_slowdown);
+}
+
+TEST(RobustChoice, LeavesAloneWhatIsNotTied) {
+  // 3 % slower, however robust.
+  const std::vector<VariantResult> apart{predicted(0, 100, 0, 100), predicted(51.5, 0, 51.5, 103)};
+  EXPECT_FALSE(choose_robust(apart));
+  EXPECT_FALSE(choose_robust({}));
+}
+
+TEST(RobustChoice, AsksOnlySuccessfulPredictionsWithAKnownError) {
+  std::vector<VariantResult> results{predicted(0, 100, 0, 100), predicted(50, 0, 51, 101)};
+  EXPECT_TRUE(choose_robust(results));
+  results[1].state = ResultState::constraint;
+  EXPECT_FALSE(choose_robust(results));
+  results[1].state = ResultState::ok;
+  std::get<Prediction>(results[1].outcome).relative_error = 0.0;
+  EXPECT_FALSE(choose_robust(results));
+  results[1].outcome = Measurement{.median_us = 100.5};
+  EXPECT_FALSE(choose_robust(results));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "tuner/search/replay_evaluator.h"
 
 #include "tests/support/attention.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/fictional.h"
 #include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
@@ -83,21 +84,12 @@ TEST(Replay, RejectsWhatIsNotRecordedAndASpaceWithoutASuccess) {
   AttentionVariant unknown;
   unknown.stages = 1;
   unknown.tile_m = 16;
-  try {
-    recording.evaluate(kProblem, unknown, {});
-    FAIL() << "answered for a variant that is not recorded";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr(to_key(unknown)));
-  }
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { recording.evaluate(kProblem, unknown, {}); }),
+      HasSubstr(to_key(unknown)));
   RecordedSpace failed = space();
   failed.results.erase(failed.results.begin(), failed.results.begin() + 3);
-  try {
-    ReplayEvaluator nothing(std::move(failed));
-    FAIL() << "accepted a space in which nothing can be found";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::nothing_stored);
-  }
+  message_of(ErrorCode::nothing_stored, [&] { ReplayEvaluator nothing(std::move(failed)); });
 }
 
 }  // namespace

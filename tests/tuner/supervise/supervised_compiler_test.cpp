@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/supervised_compiler.h"
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>
 
@@ -122,13 +123,8 @@ TEST_F(SupervisedCompiler, AKernelThatIsNeverDoneMeetsItsDeadline) {
 TEST_F(SupervisedCompiler, AKernelWithALimitMeetsThatOne) {
   CompileTask endless = task("hang");
   endless.limit_s = -4.9;  // A tenth of a second, with what it has to notice.
-  try {
-    compiler_(endless);
-    FAIL() << "it hangs";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::compile_failed);
-    EXPECT_THAT(error.what(), HasSubstr("took longer than its limit of"));
-  }
+  EXPECT_THAT(message_of(ErrorCode::compile_failed, [&] { compiler_(endless); }),
+              HasSubstr("took longer than its limit of"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // measured.
 #include "tuner/supervise/supervised_evaluator.h"
 
+#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/tuner/supervise/supervision.h"
 #include <swr/attention_problem.h>
@@ -231,13 +232,8 @@ TEST_F(Supervision, BlamesAVariantAfterWhichTheProcessTalksNonsense) {
 }
 
 TEST_F(Supervision, PassesTheEvaluatorsErrorOnWhenANewProcessMeetsItToo) {
-  try {
-    evaluate(kLosesTheDevice);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::driver_failed);
-    EXPECT_STREQ(error.what(), "the device fell off the bus");
-  }
+  EXPECT_EQ(message_of(ErrorCode::driver_failed, [&] { evaluate(kLosesTheDevice); }),
+            "the device fell off the bus");
   EXPECT_EQ(evaluate(kLosesTheDeviceOnce).state, ResultState::ok);
 }
 

@@ -102,6 +102,29 @@ TEST(GemmTime, RowsThatStartInsideOfALineOfL2CostMore) {
   EXPECT_NEAR(l2_us(8192 + 8) / l2_us(8192), 2.2, 0.05);
 }
 
+TEST(GemmTime, OddRowsAreCopiedToWholeLinesBefore) {
+  GemmProblem problem{.m = 4096, .n = 2048, .k = 4096 + 8};
+  const GemmPrediction whole = predict({.m = 4096, .n = 2048, .k = 4096 + 64}, kVariant);
+  problem.alignment_bytes = 2;
+  const GemmPrediction odd = predict(problem, kVariant);
+  const double copied = 2.0 * (4096 + 2048) * 4104;
+  const double gb_per_s = h200().device.dram_gb_per_s * h200().dram_efficiency;
+  EXPECT_EQ(whole.copy_us, 0.0);
+  EXPECT_NEAR(odd.copy_us, 1.5 + 2 * copied / (0.8 * gb_per_s * 1e3), 1e-6);
+  EXPECT_NEAR(odd.l2_us, whole.l2_us, 0.02 * whole.l2_us) << "then their pitch costs nothing";
+  EXPECT_GT(odd.epilogue_us, whole.epilogue_us) << "threads store C";
+}
+
+TEST(GemmTime, PortableKernelsWaitForOddRows) {
+  GemmProblem problem{.m = 4096, .n = 2048, .k = 4096};
+  const GemmVariant portable{.tile_m = 128, .tile_n = 128, .tile_k = 32, .stages = 3};
+  const double whole = predict(problem, portable).time_us;
+  problem.alignment_bytes = 4;
+  EXPECT_EQ(predict(problem, portable).time_us, whole);
+  problem.alignment_bytes = 2;
+  EXPECT_GT(predict(problem, portable).time_us, 1.2 * whole);
+}
+
 TEST(GemmTime, ASumInSharedMemoryCostsLessThanOneInGlobalMemory) {
   const GemmProblem problem{.m = 512, .n = 2112, .k = 7168};
   GemmVariant split = kVariant;

@@ -26,7 +26,6 @@
 
 namespace swr {
 namespace {
-
 constexpr std::array kHeadDims{64, 96, 128, 160, 192, 256};
 constexpr std::size_t kSample = 32;
 
@@ -110,6 +109,134 @@ TEST_P(PortableSpace, CompilesWithoutSpillsAndFits) {
   for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
     compilers.emplace_back(compile);
   }
+}
+
+// The portable attention kernel compiles for every architecture and every value of every axis.
+
+constexpr std::array kArchs{80, 86, 89, 90, 100, 120, 121};
+
+AttentionProblem problem_of(int head_dim, DType dtype, bool causal, int alignment_bytes) {
+  return {.heads_q = 2,
+          .heads_kv = 1,
+          .seq_q = 1000,
+          .seq_kv = 1000,
+          .head_dim = head_dim,
+          .dtype = dtype,
+          .causal = causal,
+          .alignment_bytes = alignment_bytes};
+}
+
+/// A variant that fits every architecture at any head_dim.
+AttentionVariant small_variant() { return {.tile_m = 64, .tile_n = 16, .warps = 4, .stages = 1}; }
+
+const Generator& generator() {
+  static const Generator instance({});
+  return instance;
+}
+
+/// Compiles and reports what went wrong with the inputs in the message.
+std::optional<CompiledKernel> compile(const AttentionProblem& problem,
+                                      const AttentionVariant& variant, int sm_arch) {
+  try {
+    return generator().compile(problem, variant, sm_arch);
+  } catch (const Error& error) {
+    ADD_FAILURE() << to_string(problem) << " " << to_key(variant) << " sm_" << sm_arch << ": "
+                  << error.what();
+    return std::nullopt;
+  }
+}
+
+class PortableKernel : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Archs, PortableKernel, testing::ValuesIn(kArchs), arch_name);
+
+TEST_P(PortableKernel, CornersOfTheSpaceCompile) {
+  const AttentionProblem plain = problem_of(64, DType::fp16, false, 16);
+  const AttentionProblem other = problem_of(128, DType::bf16, true, 2);
+  const AttentionVariant largest{.tile_m = 128,
+                                 .tile_n = 128,
+                                 .warps = 8,
+                                 .stages = 1,
+                                 .order = Order::sawtooth,
+                                 .persistence = Persistence::persistent};
+  const AttentionVariant deepest{.tile_m = 64,
+                                 .tile_n = 32,
+                                 .warps = 4,
+                                 .stages = 4,
+                                 .order = Order::sawtooth,
+                                 .persistence = Persistence::pairs};
+  const AttentionVariant smallest{.tile_m = 16, .tile_n = 16, .warps = 1, .stages = 1};
+  for (const AttentionVariant& variant : {largest, deepest, smallest}) {
+    for (const AttentionProblem& problem : {plain, other}) {
+      ASSERT_FALSE(check_constraints(problem, variant, device_of(GetParam())));
+      compile(problem, variant, GetParam());
+    }
+  }
+}
+
+TEST(PortableKernelAxes, EveryValueOfEveryAxisCompiles) {
+  const AttentionProblem problem = problem_of(64, DType::fp16, true, 16);
+  std::vector<AttentionVariant> variants;
+  for (const Tile& tile : family_spaces()[0].tiles_of(64, 121)) {
+    variants.push_back({.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps});
+  }
+  for (const AxisDefaults& defaults : family_spaces()[0].axes) {
+    const Axis* axis = find_axis(attention_operation(), defaults.axis);
+    for (const std::string_view value : defaults.values) {
+      Variant variant = small_variant();
+      axis->set(variant, std::string(value));
+      variants.push_back(variant.as<AttentionVariant>());
+    }
+  }
+  AttentionVariant bank_conflicts = small_variant();
+  bank_conflicts.smem_swizzle = false;
+  variants.push_back(bank_conflicts);
+  for (const AttentionVariant& variant : variants) {
+    compile(problem, variant, 121);
+  }
+}
+
+/// Panels of 64 columns and of 32, every depth, splits and packed heads; nothing spills.
+TEST(PortableKernelTensorMaps, CompileForEveryChipThatHasThem) {
+  for (const int sm_arch : {90, 100, 120, 121}) {
+    for (const int head_dim : {48, 64, 80, 96, 128, 160, 256}) {
+      AttentionVariant variant{.tile_m = 64, .tile_n = 32, .warps = 4, .stages = 1};
+      variant.stages = head_dim <= 128 ? 2 : 1;
+      variant.persistence = head_dim % 64 == 0 ? Persistence::persistent : Persistence::grid;
+      variant.kv_splits = head_dim == 128 ? 2 : 1;
+      variant.pack_gqa = head_dim == 128;
+      variant.kv_copy = KvCopy::tma;
+      const auto kernel = compile(problem_of(head_dim, DType::bf16, true, 16), variant, sm_arch);
+      ASSERT_TRUE(kernel);
+      EXPECT_EQ(kernel->resources.spill_store_bytes, 0) << head_dim << " sm_" << sm_arch;
+    }
+  }
+}
+
+class PortableKernelHeadDim : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernelHeadDim,
+                         testing::Values(16, 48, 64, 80, 96, 128, 256),
+                         testing::PrintToStringParamName());
+
+TEST_P(PortableKernelHeadDim, CompilesForEveryTypeMaskAndAlignment) {
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    for (const bool causal : {false, true}) {
+      for (const int alignment_bytes : {2, 16}) {
+        const AttentionProblem problem = problem_of(GetParam(), dtype, causal, alignment_bytes);
+        compile(problem, small_variant(), 80);
+      }
+    }
+  }
+}
+
+TEST(PortableKernelCache, LaunchTimeChoicesShareOneCubin) {
+  const AttentionProblem problem = problem_of(64, DType::fp16, false, 16);
+  AttentionVariant launched_differently = small_variant();
+  launched_differently.swizzle = AttentionSwizzle::head_fastest;
+  const auto first = compile(problem, small_variant(), 90);
+  const auto second = compile(problem, launched_differently, 90);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->source_digest, second->source_digest);
+  EXPECT_EQ(first->cubin_digest, second->cubin_digest);
 }
 
 }  // namespace
