@@ -442,6 +442,14 @@ swr_status swr_runtime_note_missed(swr_runtime* runtime, const char* file) {
   });
 }
 
+swr_status swr_runtime_use_kernels(swr_runtime* runtime, const char* file) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(file, "file");
+    runtime->runtime.use_kernels(file);
+  });
+}
+
 swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed) {
   return guarded([&] {
     require_pointer(runtime, "runtime");

@@ -38,4 +38,10 @@ install(FILES "${SWR_SHELL_DIR}/swr-tune.zsh" RENAME _swr-tune
 install(FILES "${SWR_SHELL_DIR}/swr-tune.fish"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 install(FILES "${SWR_SHELL_DIR}/swr-tune.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+# Kernels that are compiled already (docs/shipped_kernels.md).
+set(SWR_KERNEL_ARCHIVE "" CACHE FILEPATH "swr-kernels.bin, to be installed and packaged with the program")
+if(SWR_KERNEL_ARCHIVE)
+  install(FILES "${SWR_KERNEL_ARCHIVE}" DESTINATION "${CMAKE_INSTALL_DATADIR}/swr"
+          RENAME swr-kernels.bin)
+endif()
 include(SwrPackage)

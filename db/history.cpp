@@ -6,6 +6,7 @@
 #include "db/kernels.h"
 #include "db/row_digests.h"
 #include "db/rows.h"
+#include "db/store_impl.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Statement.h>
@@ -36,6 +37,7 @@ class HistoryReader {
     history.runs = runs();
     read_results();
     read_decisions();
+    read_peers();
     for (auto& [ids, place] : places_) {
       history.places.push_back(std::move(place));
     }
@@ -107,6 +109,25 @@ class HistoryReader {
       place_of(row).results.push_back({row.getColumn("id").getInt64(),
                                        row.getColumn("run_id").getInt64(),
                                        read_result(row, {path_, "result"})});
+    }
+  }
+
+  void read_peers() {
+    SQLite::Statement row(
+        database_,
+        "SELECT * FROM gpu_reference WHERE state = 'ok' AND kernel LIKE 'against %' "
+        "ORDER BY id");
+    while (row.executeStep()) {
+      const GpuReference peer = read_reference(row, {path_, "gpu_reference"});
+      const auto device = device_ids_.find(row.getColumn("device_id").getInt64());
+      for (auto& [ids, place] : places_) {
+        if (device != device_ids_.end() && ids.second == device->second &&
+            to_string(place.problem) == peer.tuned) {
+          const std::string call = peer.kernel.substr(kPeerPrefix.size());
+          std::erase_if(place.peers, [&](const auto& one) { return one.first == call; });
+          place.peers.emplace_back(call, peer.median_us);
+        }
+      }
     }
   }
 

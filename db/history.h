@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -53,6 +54,8 @@ struct RecordedPlace {
   DeviceInfo device;
   std::vector<RecordedResult> results;      ///< Oldest first.
   std::vector<RecordedDecision> decisions;  ///< Oldest first.
+  /// Store::peers.
+  std::vector<std::pair<std::string, double>> peers = {};
 };
 
 struct History {

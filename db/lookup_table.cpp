@@ -61,23 +61,26 @@ std::vector<std::uint32_t> key_order(const std::vector<Variant>& variants) {
   return order;
 }
 
-/// The winner of the newest decision at a place.
+/// The winner of a decision at a place.
 struct Decided {
   const LookupRow* row = nullptr;
   long long last_result_id = 0;
 };
 
-/// The decided winner stands unless it no longer answers, or a variant measured since is so much
-/// faster that noise does not explain it.
-bool stands(const Decided& decided, const std::vector<const LookupRow*>& answers) {
+/// A decided winner stands unless it no longer answers, or something that it did not meet is so
+/// much faster that noise does not explain it: what was measured since, the winner of another
+/// decision, any other prediction.
+bool stands(const Decided& decided, const std::vector<Decided>& all,
+            const std::vector<const LookupRow*>& answers) {
   constexpr double kBeyondNoise = 0.97;
-  if (decided.row == nullptr) {
-    return false;
-  }
   const auto is_winner = [&](const LookupRow* row) { return row->variant == decided.row->variant; };
+  const auto is_comparable = [&](const LookupRow* row) {
+    return row->result_id > decided.last_result_id || row->provenance == Provenance::predicted ||
+           std::ranges::find(all, row, &Decided::row) != all.end();
+  };
   const auto beats = [&](const LookupRow* row) {
-    return row->result_id > decided.last_result_id && !is_winner(row) &&
-           row->merit.time_us < kBeyondNoise * decided.row->merit.time_us;
+    return !is_winner(row) && row->merit.time_us < kBeyondNoise * decided.row->merit.time_us &&
+           is_comparable(row);
   };
   return std::ranges::any_of(answers, is_winner) && std::ranges::none_of(answers, beats);
 }
@@ -147,7 +150,9 @@ struct LookupTable::Builder {
   std::vector<std::uint32_t> group_of_device;
   std::unordered_map<long long, long long> last_of_winner;
   using Rows = std::vector<const LookupRow*>;
-  Rows answers;  ///< Of the place that is being added.
+  // Of the place that is being added.
+  Rows answers;
+  std::vector<Decided> decided;
 
   void build() {
     table.variants_ = records.variants;
@@ -227,7 +232,7 @@ struct LookupTable::Builder {
       return std::tie(a->variant, a->result_id) < std::tie(b->variant, b->result_id);
     });
     answers.clear();
-    Decided decided;
+    decided.clear();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const LookupRow* const row = rows[i];
       const bool is_newest = i + 1 == rows.size() || rows[i + 1]->variant != row->variant;
@@ -235,12 +240,12 @@ struct LookupTable::Builder {
         answers.push_back(row);
       }
       const auto decision = last_of_winner.find(row->result_id);
-      if (decision != last_of_winner.end() && decision->second > decided.last_result_id) {
-        decided = {row, decision->second};
+      if (decision != last_of_winner.end()) {
+        decided.push_back({row, decision->second});
       }
     }
     if (!answers.empty()) {
-      rank(decided);
+      rank();
       append(*rows.front());
     } else if (rows.front()->provenance == Provenance::measured) {
       table.groups_[group_of_device[rows.front()->device]].failed.insert(
@@ -248,16 +253,18 @@ struct LookupTable::Builder {
     }
   }
 
-  void rank(const Decided& decided) {
-    const bool has_winner = stands(decided, answers);
+  void rank() {
+    std::ranges::sort(decided, std::ranges::greater{}, &Decided::last_result_id);
+    const auto winner = std::ranges::find_if(
+        decided, [this](const Decided& one) { return stands(one, decided, answers); });
     std::ranges::sort(answers, [this](const LookupRow* a, const LookupRow* b) {
       return a->merit == b->merit ? key_order[a->variant] < key_order[b->variant]
                                   : a->merit < b->merit;
     });
-    if (has_winner) {
+    if (winner != decided.end()) {
       std::erase_if(answers,
-                    [&](const LookupRow* row) { return row->variant == decided.row->variant; });
-      answers.insert(answers.begin(), decided.row);
+                    [&](const LookupRow* row) { return row->variant == winner->row->variant; });
+      answers.insert(answers.begin(), winner->row);
     }
   }
 
@@ -324,7 +331,8 @@ LookupTable::LookupTable(const LookupRecords& records) {
           .key_order = {},
           .group_of_device = {},
           .last_of_winner = {},
-          .answers = {}}
+          .answers = {},
+          .decided = {}}
       .build();
 }
 

@@ -3,6 +3,7 @@
 #include "db/lookup_records.h"
 #include "db/match.h"
 #include "db/rows.h"
+#include "db/shipped.h"
 #include "db/store_impl.h"
 #include <swr/error.h>
 
@@ -196,6 +197,14 @@ class Reader {
     }
   }
 
+  /// Of the current row.
+  DeviceInfo device_of(SQLite::Statement& of) const {
+    SQLite::Statement row(database_, "SELECT * FROM device WHERE id = ?");
+    row.bind(1, of.getColumn("device_id").getInt64());
+    row.executeStep();
+    return read_device(row, {path_, "device"});
+  }
+
  private:
   static void bind_question(SQLite::Statement& row, long long run_id, const StoredProblem& problem,
                             const StoredDevice& device) {
@@ -216,12 +225,6 @@ class Reader {
     row.bind(1, result.getColumn("problem_id").getInt64());
     row.executeStep();
     return read_problem(row, {path_, "problem"});
-  }
-  DeviceInfo device_of(SQLite::Statement& result) const {
-    SQLite::Statement row(database_, "SELECT * FROM device WHERE id = ?");
-    row.bind(1, result.getColumn("device_id").getInt64());
-    row.executeStep();
-    return read_device(row, {path_, "device"});
   }
 
   std::vector<StoredResult> latest(const StoredProblem& problem, const StoredDevice& device,
@@ -264,6 +267,19 @@ DeviceGroup same_devices(const std::vector<DeviceGroup>& groups, const DeviceInf
   return same;
 }
 
+/// Store::exact by a table that has what is stored for the problem.
+std::optional<StoredResult> exact_result(const LookupTable& table, const Reader& reader,
+                                         const Problem& problem, const DeviceInfo& device,
+                                         const Setting& setting) {
+  const LookupTable* const below = are_shipped_in(setting) ? &shipped_table() : nullptr;
+  const auto hit = table.find(problem, device, below, LookupTable::Kinds::own);
+  if (!hit || hit->distance > 0 || !hit->on_same_device) {
+    return std::nullopt;
+  }
+  return hit->table == below ? shipped_result(problem, device)
+                             : std::optional(reader.result(hit->candidate.result_id));
+}
+
 /// Successes before failures, measured before predicted, fastest first.
 bool comes_first(const StoredResult& a, const StoredResult& b) {
   const auto rank = [](const StoredResult& stored) {
@@ -294,6 +310,17 @@ std::optional<Match> Store::best(const Problem& problem, const DeviceInfo& devic
     StoredResult stored = Reader(impl_->database, impl_->path).result(hit->candidate.result_id);
     return Match{hit->level, std::move(stored.result), stored.problem, stored.device,
                  hit->distance};
+  });
+}
+
+std::optional<StoredResult> Store::exact(const Problem& problem, const DeviceInfo& device,
+                                         const Setting& setting) const {
+  validate(problem);
+  return with_database_errors(impl_->path, [&] {
+    const SQLite::Transaction snapshot(impl_->database);
+    const LookupTable table(read_lookup_records(impl_->database, impl_->path, setting,
+                                                LookupScope{problem, device.sm_arch}));
+    return exact_result(table, Reader(impl_->database, impl_->path), problem, device, setting);
   });
 }
 
@@ -379,10 +406,15 @@ std::vector<StoredResult> Store::winners(const Setting& setting) const {
   return with_database_errors(impl_->path, [&] {
     const SQLite::Transaction snapshot(impl_->database);
     const Reader reader(impl_->database, impl_->path);
+    const LookupTable table(read_lookup_records(impl_->database, impl_->path, setting));
     std::vector<StoredResult> winners;
-    for (const long long id :
-         LookupTable(read_lookup_records(impl_->database, impl_->path, setting)).winners()) {
-      winners.push_back(reader.result(id));
+    for (const long long id : table.winners()) {
+      StoredResult winner = reader.result(id);
+      if (winner.result.provenance() == Provenance::predicted) {
+        winner = exact_result(table, reader, winner.problem, winner.device, setting)
+                     .value_or(std::move(winner));
+      }
+      winners.push_back(std::move(winner));
     }
     return winners;
   });
@@ -413,6 +445,27 @@ std::vector<GpuReference> Store::references(long long run_id) const {
       references.push_back(read_reference(row, {impl_->path, "gpu_reference"}));
     }
     return references;
+  });
+}
+
+std::vector<std::pair<std::string, double>> Store::peers(const Problem& problem,
+                                                         const DeviceInfo& device) const {
+  return with_database_errors(impl_->path, [&] {
+    std::map<std::string, double> newest;
+    SQLite::Statement row(impl_->database,
+                          "SELECT * FROM gpu_reference WHERE tuned = ? AND state = 'ok' AND "
+                          "substr(kernel, 1, ?) = ? ORDER BY id");
+    row.bind(1, to_string(problem));
+    row.bind(2, static_cast<std::int64_t>(kPeerPrefix.size()));
+    row.bind(3, std::string(kPeerPrefix));
+    const Reader reader(impl_->database, impl_->path);
+    while (row.executeStep()) {
+      if (same_device(reader.device_of(row), device)) {
+        const GpuReference peer = read_reference(row, {impl_->path, "gpu_reference"});
+        newest[peer.kernel.substr(kPeerPrefix.size())] = peer.median_us;
+      }
+    }
+    return std::vector<std::pair<std::string, double>>(newest.begin(), newest.end());
   });
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "db/shipped.h"
+
 #include "core/embedded_file.h"
 #include "core/recorded_space.h"
 #include "db/lookup_table.h"
@@ -88,6 +90,21 @@ LookupRecords lookup_records_of(std::span<const RecordedSpace> spaces) {
 const LookupTable& shipped_table() {
   static const LookupTable table(lookup_records_of(shipped_spaces()));
   return table;
+}
+
+std::optional<StoredResult> shipped_result(const Problem& problem, const DeviceInfo& device) {
+  const auto answer = shipped_table().stored(problem, device, LookupTable::Kinds::own);
+  if (!answer || answer->level != MatchLevel::exact) {
+    return std::nullopt;
+  }
+  for (const RecordedSpace& space : shipped_spaces()) {
+    const auto result = std::ranges::find(space.results, answer->variant, &VariantResult::variant);
+    if (space.problem == problem && same_device(space.device, device) &&
+        result != space.results.end()) {
+      return StoredResult{0, space.problem, space.device, *result};
+    }
+  }
+  return std::nullopt;
 }
 
 bool are_shipped_in(const Setting& setting) { return setting == Setting{}; }

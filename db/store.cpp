@@ -243,6 +243,14 @@ void Store::record_reference(long long run_id, const DeviceInfo& device,
   });
 }
 
+void Store::record_peer(long long run_id, const Problem& problem, const DeviceInfo& device,
+                        const std::string& call, double median_us) {
+  record_reference(run_id, device,
+                   {.tuned = to_string(problem),
+                    .kernel = std::string(kPeerPrefix) + call,
+                    .median_us = median_us});
+}
+
 void Store::finish_run(long long run_id) {
   impl_->write([&] {
     require_run(impl_->database, run_id, impl_->path);

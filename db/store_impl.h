@@ -11,8 +11,12 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace swr {
+
+/// Begins `kernel` of references that are another library's calls.
+inline constexpr std::string_view kPeerPrefix = "against ";
 
 struct Store::Impl {
   std::filesystem::path path;

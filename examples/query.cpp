@@ -20,9 +20,14 @@ int main(int argc, char** argv) {
         .heads_q = 8, .heads_kv = 8, .seq_q = seq, .seq_kv = seq, .head_dim = 128};
     const swr::Answer answer = lookup.best(problem, h200);
     std::cout << to_string(answer.level) << ": " << to_key(answer.variant) << "\n";
+    // What chose from shape and device alone stored nothing.
+    const bool is_stored =
+        answer.level != swr::MatchLevel::modelled && answer.level != swr::MatchLevel::default_only;
     if (answer.time_us) {
-      std::cout << "expected " << *answer.time_us << " us, stored for "
-                << to_string(answer.stored_problem) << "\n";
+      std::cout << "expected " << *answer.time_us << " us"
+                << (is_stored ? ", stored for " + to_string(answer.stored_problem)
+                              : std::string(", by a closed form; nothing near is stored"))
+                << "\n";
     }
     return 0;
   } catch (const swr::Error& error) {

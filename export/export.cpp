@@ -5,6 +5,8 @@
 #include "core/json.h"
 #include "core/operation.h"
 #include "core/sha256.h"
+#include "generator/kernel_archive.h"
+#include "generator/kernel_recipe.h"
 #include <swr/error.h>
 #include <swr/version.h>
 
@@ -12,9 +14,11 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <span>
 #include <unistd.h>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -290,7 +294,39 @@ std::span<const char> characters(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// `no_compiler` says why there is none.
+CubinSource shipped_cubins(const fs::path& file, const std::string& no_compiler) {
+  return
+      [archive = std::make_shared<const KernelArchive>(file), templates = TemplateSet::built_in(),
+       no_compiler](const Problem& problem, const Variant& variant, int sm_arch) {
+        const bool is_swrs = variant.operation().source_digest().empty();
+        auto kernel = is_swrs ? archive->find(variant_recipe(templates, problem, variant, sm_arch))
+                              : std::nullopt;
+        if (!kernel) {
+          throw Error(ErrorCode::no_nvrtc, no_compiler + "; and " + archive->path().string() +
+                                               " has no kernel for " + to_string(problem) + " as " +
+                                               to_key(variant));
+        }
+        return std::move(*kernel);
+      };
+}
+
 }  // namespace
+
+CubinSource cubins_with(const GeneratorOptions& options) {
+  try {
+    return [generator = std::make_shared<const Generator>(options)](
+               const Problem& problem, const Variant& variant, int sm_arch) {
+      return generator->compile(problem, variant, sm_arch);
+    };
+  } catch (const Error& error) {
+    const auto file = installed_kernel_archive();
+    if (error.code() != ErrorCode::no_nvrtc || !file || options.template_overlay) {
+      throw;
+    }
+    return shipped_cubins(*file, error.what());
+  }
+}
 
 Manifest export_kernels(const Store& store, const CubinSource& cubins, const fs::path& out,
                         const ExportFilter& filter) {

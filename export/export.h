@@ -67,6 +67,10 @@ inline CubinSource cubins_of(const Generator& generator) {
   };
 }
 
+/// Of a generator with these options; where there is no NVRTC, of the kernels that ship.
+/// Throws: Error{no_nvrtc} where none ship either, and the source for those that do not.
+CubinSource cubins_with(const GeneratorOptions& options);
+
 inline Manifest export_kernels(const Store& store, const Generator& generator,
                                const std::filesystem::path& out, const ExportFilter& filter = {}) {
   return export_kernels(store, cubins_of(generator), out, filter);

@@ -3,6 +3,7 @@
 #include "core/sha256.h"
 #include "generator/compile_log.h"
 #include "generator/cubin_cache.h"
+#include "generator/kernel_recipe.h"
 #include "generator/nvrtc.h"
 #include "generator/template_set.h"
 #include <swr/error.h>
@@ -19,38 +20,10 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// Line information lets profilers show the templates; ptxas reports resources in the log.
-constexpr std::array kReferenceOptions{"--std=c++20"sv, "--generate-line-info"sv,
-                                       "--ptxas-options=-v"sv};
-constexpr std::array kVariantOptions{"--std=c++20"sv, "--generate-line-info"sv,
-                                     "--ptxas-options=-v"sv, "--use_fast_math"sv};
-
 /// Of kernels that are none of swr's. What says neither where it runs is for the device, so that a
 /// file may hold its own host program.
 constexpr std::array kProgramOptions{"--generate-line-info"sv, "--ptxas-options=-v"sv,
                                      "--device-as-default-execution-space"sv};
-
-/// What is compiled and how.
-struct Job {
-  const TemplateSet& templates;
-  std::string_view file;
-  std::string_view entry;
-  int sm_arch;
-  std::string_view arch_suffix;
-  std::span<const std::string_view> options;
-  std::span<const std::string_view> further_entries = {};
-};
-
-CompileTask task_of(const Job& job) {
-  CompileTask task{.files = {},
-                   .sm_arch = job.sm_arch,
-                   .arch_suffix = std::string(job.arch_suffix),
-                   .options = {job.options.begin(), job.options.end()}};
-  for (const TemplateFile& file : job.templates.closure(job.file)) {
-    task.files.emplace_back(file.path, file.text);
-  }
-  return task;
-}
 
 /// The only way to NVRTC, of whatever process. Nothing that is compiled can open a file: what it
 /// may read is handed over with it.
@@ -79,16 +52,6 @@ CompiledProgram compile_with(const Nvrtc& nvrtc, const CompileTask& task) {
   return program;
 }
 
-void require_family_arch(const FamilySource& source, int sm_arch) {
-  if (sm_arch < source.first_arch || sm_arch > source.last_arch) {
-    throw Error(ErrorCode::invalid_argument,
-                "family " + std::string(to_string(source.family)) + " needs sm_" +
-                    std::to_string(source.first_arch) +
-                    (source.last_arch == source.first_arch ? "" : " or later") + ", not sm_" +
-                    std::to_string(sm_arch));
-  }
-}
-
 KernelResources most_of(const KernelResources& a, const KernelResources& b) {
   return {.registers_per_thread = std::max(a.registers_per_thread, b.registers_per_thread),
           .spill_store_bytes = std::max(a.spill_store_bytes, b.spill_store_bytes),
@@ -98,12 +61,13 @@ KernelResources most_of(const KernelResources& a, const KernelResources& b) {
           .wgmma_warnings = std::max(a.wgmma_warnings, b.wgmma_warnings)};
 }
 
-KernelResources resources_of(const Job& job, std::string_view entry, const std::string& log) {
+KernelResources resources_of(const KernelRecipe& recipe, std::string_view entry,
+                             const std::string& log) {
   const auto resources = parse_resources(log, entry);
   if (!resources) {
     throw Error(ErrorCode::compile_failed,
                 "NVRTC reports no entry function '" + std::string(entry) + "' in " +
-                    std::string(job.file) + "; declare it extern \"C\" __global__\n" + log);
+                    std::string(recipe.file) + "; declare it extern \"C\" __global__\n" + log);
   }
   return *resources;
 }
@@ -122,65 +86,33 @@ struct Generator::Impl {
     }
   }
 
-  /// The templates with a kernel's configuration header.
-  TemplateSet configured(const FamilySource& source, const std::string& config_header) const {
-    return templates.with(std::string(source.config_header), config_header);
-  }
-  TemplateSet configured(const Problem& problem, const Variant& variant) const {
-    validate(problem);
-    require_same_operation(problem, variant);
-    return configured(family_source(variant), problem.operation().config_header(problem, variant));
-  }
-
-  CompiledKernel compile_family(const FamilySource& source, const TemplateSet& configured,
-                                int sm_arch) const {
-    CompiledKernel kernel = compile({.templates = configured,
-                                     .file = source.file,
-                                     .entry = source.entry,
-                                     .sm_arch = sm_arch,
-                                     .arch_suffix = source.arch_suffix,
-                                     .options = kVariantOptions,
-                                     .further_entries = source.further_entries});
-    kernel.may_overlap = source.may_overlap(sm_arch);
-    return kernel;
-  }
-
-  /// Digest of everything the cubin depends on.
-  std::string key(const Job& job) const {
-    const std::string closure = job.templates.closure_digest(job.file);
-    const std::string arch = std::to_string(job.sm_arch) + std::string(job.arch_suffix);
-    std::vector<std::string_view> fields{closure, job.entry, arch, nvrtc_version};
-    fields.insert(fields.end(), job.options.begin(), job.options.end());
-    fields.insert(fields.end(), job.further_entries.begin(), job.further_entries.end());
-    return digest_of_fields(fields);
-  }
-
   CompiledProgram compile(const CompileTask& task) const {
     return compiler ? compiler(task) : compile_with(nvrtc, task);
   }
 
-  CompiledKernel build(const Job& job, const std::string& source_digest) const {
-    CompiledProgram output = compile(task_of(job));
-    KernelResources resources = resources_of(job, job.entry, output.log);
-    for (const std::string_view entry : job.further_entries) {
-      resources = most_of(resources, resources_of(job, entry, output.log));
+  CompiledKernel build(const KernelRecipe& recipe, const std::string& source_digest) const {
+    CompiledProgram output = compile(recipe.task());
+    KernelResources resources = resources_of(recipe, recipe.entry, output.log);
+    for (const std::string_view entry : recipe.further_entries) {
+      resources = most_of(resources, resources_of(recipe, entry, output.log));
     }
     std::string cubin_digest = sha256_hex(output.cubin);
-    return {.entry = std::string(job.entry),
-            .further_entries = {job.further_entries.begin(), job.further_entries.end()},
-            .sm_arch = job.sm_arch,
+    return {.entry = std::string(recipe.entry),
+            .further_entries = {recipe.further_entries.begin(), recipe.further_entries.end()},
+            .sm_arch = recipe.sm_arch,
             .cubin = std::move(output.cubin),
             .cubin_digest = std::move(cubin_digest),
             .source_digest = source_digest,
-            .resources = resources,
-            .from_cache = false};
+            .resources = resources};
   }
 
-  CompiledKernel compile(const Job& job) const {
-    nvrtc.require_arch(job.sm_arch);
-    const std::string source_digest = key(job);
-    const auto build_now = [&] { return build(job, source_digest); };
-    return cache ? cache->find_or_compile(source_digest, build_now) : build_now();
+  CompiledKernel compile(const KernelRecipe& recipe) const {
+    nvrtc.require_arch(recipe.sm_arch);
+    const std::string source_digest = recipe.digest(nvrtc_version);
+    const auto build_now = [&] { return build(recipe, source_digest); };
+    CompiledKernel kernel = cache ? cache->find_or_compile(source_digest, build_now) : build_now();
+    kernel.may_overlap = recipe.may_overlap;
+    return kernel;
   }
 
   /// Digest of everything the cubin depends on; the toolkit's headers count by its version.
@@ -251,30 +183,22 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 
 CompiledKernel Generator::compile(const Problem& problem, const Variant& variant,
                                   int sm_arch) const {
-  const FamilySource& source = family_source(variant);
-  require_family_arch(source, sm_arch);
   if (const auto program = problem.operation().program(problem, variant)) {
     require_same_operation(problem, variant);
     return impl_->compile(*program, sm_arch);
   }
-  return impl_->compile_family(source, impl_->configured(problem, variant), sm_arch);
+  return impl_->compile(variant_recipe(impl_->templates, problem, variant, sm_arch));
 }
 
 CompiledKernel Generator::compile_configured(const Operation& operation, Family family,
                                              const std::string& config_header, int sm_arch) const {
-  const FamilySource& source = family_source(operation, family);
-  require_family_arch(source, sm_arch);
-  return impl_->compile_family(source, impl_->configured(source, config_header), sm_arch);
+  return impl_->compile(
+      family_recipe(impl_->templates, family_source(operation, family), config_header, sm_arch));
 }
 
 CompiledKernel Generator::compile_template(std::string_view path, std::string_view entry,
                                            int sm_arch) const {
-  return impl_->compile({.templates = impl_->templates,
-                         .file = path,
-                         .entry = entry,
-                         .sm_arch = sm_arch,
-                         .arch_suffix = "",
-                         .options = kReferenceOptions});
+  return impl_->compile(template_recipe(impl_->templates, path, entry, sm_arch));
 }
 
 CompiledKernel Generator::compile_program(const KernelProgram& program, int sm_arch) const {
@@ -282,14 +206,19 @@ CompiledKernel Generator::compile_program(const KernelProgram& program, int sm_a
 }
 
 std::string Generator::config_header(const Problem& problem, const Variant& variant) const {
-  return impl_->configured(problem, variant).text(family_source(variant).config_header);
+  validate(problem);
+  require_same_operation(problem, variant);
+  return problem.operation().config_header(problem, variant);
 }
 
 std::string Generator::flatten(const Problem& problem, const Variant& variant) const {
   if (const auto program = problem.operation().program(problem, variant)) {
     return program->text;
   }
-  return flatten_template(impl_->configured(problem, variant), family_source(variant).file);
+  const FamilySource& source = family_source(variant);
+  return flatten_template(
+      impl_->templates.with(std::string(source.config_header), config_header(problem, variant)),
+      source.file);
 }
 
 std::string Generator::template_text(std::string_view path) const {

@@ -5,6 +5,7 @@
 #include "model/predictor.h"
 
 #include <memory>
+#include <string>
 
 namespace swr {
 
@@ -15,6 +16,16 @@ double prediction_error(const Problem& problem, const VariantResult& result,
   }
   const std::unique_ptr<Predictor> predictor = make_predictor(problem.operation(), profile);
   return predictor ? predictor->relative_error(problem, result.variant, result.time_us()) : 0.0;
+}
+
+double prediction_bias(const Problem& problem, const VariantResult& result,
+                       const GpuProfile& profile) {
+  const bool is_portable_prediction = result.prediction() != nullptr &&
+                                      result.state == ResultState::ok &&
+                                      family_of(result.variant) == Family::portable;
+  return is_portable_prediction
+             ? -profile.prediction_error(std::string(problem.operation().name()) + "_too_short")
+             : 0.0;
 }
 
 }  // namespace swr

@@ -12,4 +12,13 @@ namespace swr {
 double prediction_error(const Problem& problem, const VariantResult& result,
                         const GpuProfile& profile);
 
+/// By how much predictions of portable kernels of the operation differ from published times in the
+/// mean, as a share of those: -0.14 is too short. 0 where it is small or not known, and of measured
+/// results. Profiles have it as an error named after the operation, with "_too_short" behind.
+double prediction_bias(const Problem& problem, const VariantResult& result,
+                       const GpuProfile& profile);
+
+/// What a measurement is likely to find for a predicted time.
+inline double likely_us(double predicted_us, double bias) { return predicted_us / (1.0 + bias); }
+
 }  // namespace swr

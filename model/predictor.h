@@ -12,6 +12,10 @@
 
 namespace swr {
 
+/// What a bound on a time costs: sums over tiles take microseconds, when each CTA ends a
+/// millisecond.
+enum class BoundBy { sums, timeline };
+
 /// Remembers the walks that it has made. Thread-safe.
 class Predictor {
  public:
@@ -42,6 +46,13 @@ class Predictor {
   /// models that walk nothing, as beyond_limits() refuses nothing.
   virtual void prepare(const Problem& /*problem*/, const Variant& /*variant*/,
                        int /*ctas_per_sm*/) {}
+
+  /// What the time of predict() does not go below, without a walk.
+  virtual double bound_us(const Problem& /*problem*/, const Variant& /*variant*/,
+                          const KernelResources& /*resources*/, int /*ctas_per_sm*/,
+                          BoundBy /*by*/) const {
+    return 0.0;
+  }
 
   /// Registers from what a kernel holds across its main loop, no spills: good enough to rank, and
   /// free, where compiling a whole space takes longer than measuring the part worth measuring.

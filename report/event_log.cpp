@@ -125,6 +125,10 @@ void ProgressPair::phase(const std::string& doing) {
   first_.phase(doing);
   second_.phase(doing);
 }
+void ProgressPair::ranked(const std::vector<RankedGuess>& first) {
+  first_.ranked(first);
+  second_.ranked(first);
+}
 void ProgressPair::tick() {
   first_.tick();
   second_.tick();

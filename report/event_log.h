@@ -64,6 +64,7 @@ class ProgressPair final : public Progress {
   void known(const VariantResult& result) override;
   void kernel(bool from_cache) override;
   void phase(const std::string& doing) override;
+  void ranked(const std::vector<RankedGuess>& first) override;
   void tick() override;
   void device_idle(double idle_s) override;
   void end() override;

@@ -156,6 +156,21 @@ Json report_record(const TuneReport& report) {
   record["dropped_by_constraint"] = dropped_by_constraint(report.dropped, report.left_out);
   const VariantResult* best = report.best();
   record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
+  record["answer"] = Json();
+  if (report.answer) {
+    record["answer"] = {{"key", to_key(report.answer->result.variant)},
+                        {"time_us", report.answer->result.time_us()},
+                        {"provenance", std::string(to_string(report.answer->result.provenance()))},
+                        {"shipped", report.answer->id == 0}};
+  }
+  record["against"] = Json::array();
+  for (const PeerTime& peer : report.peers) {
+    record["against"].push_back({{"call", peer.call}, {"median_us", peer.median_us}});
+  }
+  record["ranking"] = Json::array();
+  for (const RankedGuess& guess : report.ranking) {
+    record["ranking"].push_back({{"key", to_key(guess.variant)}, {"time_us", guess.time_us}});
+  }
   record["undecided_because"] = report.undecided_because;
   record["tie_threshold"] = report.tie_threshold ? Json(*report.tie_threshold) : Json();
   record["decided_before"] = report.decided_before;

@@ -5,6 +5,8 @@
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "core/text_table.h"
+#include "model/prediction_error.h"
+#include "report/explain/likely_text.h"
 
 #include <algorithm>
 #include <functional>
@@ -62,11 +64,19 @@ std::string time_or_dash(std::optional<double> time_us) {
   return time_us ? time_text(*time_us) : "-";
 }
 
-/// TFLOP/s, and how far a prediction may be off.
-std::string rate_text(const TuneReport& report, const VariantResult& result) {
+/// Of the device that was predicted; measured results need none.
+GpuProfile report_profile(const TuneReport& report) {
+  return report.provenance == Provenance::predicted ? profile_for_device(report.device)
+                                                    : GpuProfile{};
+}
+
+/// TFLOP/s, and how far a prediction may be off, or what is likely where that is known.
+std::string rate_text(const TuneReport& report, const VariantResult& result,
+                      const GpuProfile& profile) {
+  const double rate = tflop_per_s(report.problem, result);
   const Prediction* prediction = result.prediction();
-  return uncertain_text(tflop_per_s(report.problem, result),
-                        prediction != nullptr ? prediction->relative_error : 0.0);
+  return uncertain_rate_text(rate, prediction == nullptr ? 0.0 : prediction->relative_error,
+                             prediction_bias(report.problem, result, profile));
 }
 
 /// Whether the model cannot tell it from the best: the times differ by less than its error.
@@ -92,6 +102,7 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
                        .wraps = !part.is_number});
   }
   const bool met = has_finals(report);
+  const GpuProfile profile = report_profile(report);
   int leave_out = 0;
   for (const Metric* metric : shown) {
     // Times are what the table is for; what stands further left explains them less.
@@ -119,7 +130,7 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
       }
       const auto value = metric->value(report.problem, result);
       cells.push_back(!value                    ? "-"
-                      : metric->key == kRateKey ? rate_text(report, result)
+                      : metric->key == kRateKey ? rate_text(report, result, profile)
                                                 : metric->text(*value));
     }
     cells.emplace_back(to_string(result.provenance()));
@@ -130,22 +141,47 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
                     .first_row_end = style.bold ? "\x1b[0m" : ""});
 }
 
-void print_best(std::ostream& out, const TuneReport& report) {
+/// What the model ranked, where nothing was done since.
+void print_ranking(std::ostream& out, const TuneReport& report) {
+  out << "ranked by the model, not compiled:\n";
+  for (const RankedGuess& guess : report.ranking) {
+    out << "  " << time_text(guess.time_us) << "  " << describe(guess.variant) << "\n";
+  }
+}
+
+void print_best(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
   const VariantResult* best = report.best();
   if (best == nullptr) {
-    out << (report.interrupted && report.results.empty()
-                ? "best: unknown; interrupted before the first variant was done\n"
-                : "best: none; no variant succeeded\n");
+    const bool is_early = report.interrupted && report.results.empty();
+    out << (is_early ? "best: unknown; interrupted before the first variant was done\n"
+                     : "best: none; no variant succeeded\n");
+    if (is_early && !report.ranking.empty()) {
+      print_ranking(out, report);
+    }
     return;
   }
   out << "best: " << describe(best->variant) << ": " << time_text(best->time_us()) << ", "
-      << rate_text(report, *best) << " TFLOP/s (" << to_string(best->provenance())
-      << (finals_us(*best) ? ", in the finals" : "") << ")\n"
-      << "  key " << to_key(best->variant) << "\n";
+      << rate_text(report, *best, report_profile(report)) << " TFLOP/s ("
+      << to_string(best->provenance()) << (finals_us(*best) ? ", in the finals" : "") << ")\n";
+  if (style.verbose) {
+    out << "  key " << to_key(best->variant) << "\n";
+  }
+  for (const PeerTime& peer : report.peers) {
+    const double ratio = peer.median_us / best->time_us();
+    out << "against " << peer.call << ": " << time_text(peer.median_us) << ", "
+        << significant_text(ratio, 3) << " times as long"
+        << (ratio < 1.0 ? "; that call is faster\n" : "\n");
+  }
+  if (report.answer) {
+    const VariantResult& answer = report.answer->result;
+    out << "queries answer with " << describe(answer.variant) << ": " << time_text(answer.time_us())
+        << " (" << to_string(answer.provenance()) << ", "
+        << (report.answer->id == 0 ? "came with swr" : "found by an earlier run") << ")\n";
+  }
 }
 
 /// How many variants the model cannot tell from the best.
-void print_predicted_ties(std::ostream& out, const TuneReport& report) {
+void print_predicted_ties(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
   const VariantResult* best = report.best();
   const Prediction* prediction = best != nullptr ? best->prediction() : nullptr;
   if (prediction == nullptr || !(prediction->relative_error > 0)) {
@@ -157,12 +193,14 @@ void print_predicted_ties(std::ostream& out, const TuneReport& report) {
   out << "predicted times are uncertain by " << percent_text(prediction->relative_error) << "; "
       << tied - 1 << (tied == 2 ? " other lies" : " others lie")
       << " within that of the best (=)\n";
-  if (report.robust) {
-    out << report.robust->tied << " lie within " << percent_text(kModelTie)
-        << ", ties for the model: the first is slower than the best of them by at most "
-        << percent_text(report.robust->slowdown, 2) << " on a chip that is "
-        << percent_text(kChipDoubt) << " slower in one thing, the fastest by "
-        << percent_text(report.robust->fastest_slowdown, 2) << "\n";
+  if (report.robust && style.verbose) {
+    constexpr double kVisible = 0.0005;
+    const double slowdown = report.robust->slowdown;
+    out << "the model cannot tell the first " << report.robust->tied << " apart ("
+        << percent_text(kModelTie) << "); rank 1 "
+        << (slowdown < kVisible ? "stays the best of them"
+                                : "loses at most " + percent_text(slowdown, 2) + " to them")
+        << " if one unit is " << percent_text(kChipDoubt) << " slower\n";
   }
 }
 
@@ -349,6 +387,20 @@ void print_left_out(std::ostream& out, const TuneReport& report) {
   }
 }
 
+/// What should not go unseen, in a line.
+void print_what_verbose_says(std::ostream& out, const TuneReport& report) {
+  const auto failed = std::ranges::count_if(report.results, [](const VariantResult& result) {
+    return result.state != ResultState::ok && result.state != ResultState::constraint;
+  });
+  std::string text = failed > 0 ? std::to_string(failed) + " variants failed" : "";
+  if (!report.undecided_because.empty()) {
+    text += (text.empty() ? "" : "; ") + std::string("not decided in finals");
+  }
+  if (!text.empty()) {
+    out << text << "; --verbose says why\n";
+  }
+}
+
 void print_known(std::ostream& out, const TuneReport& report) {
   if (report.known > 0) {
     out << report.known << " of " << report.results.size()
@@ -366,17 +418,25 @@ void print_conclusions(std::ostream& out, const TuneReport& report, const Report
     out << "... and " << ok - style.top << " more; --top N shows more, --json and --csv all\n";
   }
   out << "\n";
-  print_best(out, report);
-  print_predicted_ties(out, report);
-  print_decision(out, report);
+  print_best(out, report, style);
+  print_predicted_ties(out, report, style);
+  if (style.verbose) {
+    print_decision(out, report);
+  }
   print_choice(out, report);
-  print_order_gain(out, report);
-  print_failures(out, report);
-  print_dropped(out, report);
-  print_left_out(out, report);
-  print_missing_counters(out, report);
+  if (style.verbose) {
+    print_order_gain(out, report);
+    print_failures(out, report);
+    print_dropped(out, report);
+    print_left_out(out, report);
+    print_missing_counters(out, report);
+  } else {
+    print_what_verbose_says(out, report);
+  }
   print_known(out, report);
-  print_times(out, report);
+  if (style.verbose) {
+    print_times(out, report);
+  }
   if (report.interrupted && !report.results.empty()) {
     out << "interrupted: " << report.results.size()
         << " variants were tried; the same command goes on\n";

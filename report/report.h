@@ -19,6 +19,8 @@ namespace swr {
 struct ReportStyle {
   /// Rows of the table; the others are counted.
   std::size_t top = 20;
+  /// Everything that is known, not the best alone.
+  bool verbose = true;
   /// Highlight the best row with terminal escape codes.
   bool bold = false;
   /// Characters of a terminal's line; 0 where lines may be of any length.

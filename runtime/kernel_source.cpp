@@ -5,19 +5,21 @@
 #include "db/no_fork.h"
 #include "db/problem_key.h"
 #include "generator/cubin_cache.h"
+#include "generator/kernel_recipe.h"
 #include "generator/template_set.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
 
 #include <algorithm>
+#include <iostream>
+#include <utility>
 
 namespace swr {
 namespace {
 
-std::string digest_of_templates(const GeneratorOptions& options) {
-  return (options.template_overlay ? TemplateSet::overlaid(*options.template_overlay)
-                                   : TemplateSet::built_in())
-      .digest();
+TemplateSet templates_of(const GeneratorOptions& options) {
+  return options.template_overlay ? TemplateSet::overlaid(*options.template_overlay)
+                                  : TemplateSet::built_in();
 }
 
 /// Index of an equal entry, which is added when missing.
@@ -72,12 +74,13 @@ KernelSource::KernelSource(const RuntimeOptions& options)
     : database_(options.database),
       exported_directory_(options.exported.value_or("")),
       generator_options_(options.generator),
-      templates_digest_(digest_of_templates(options.generator)),
+      templates_(templates_of(options.generator)),
+      templates_digest_(templates_.digest()),
       may_compile_(options.may_compile) {
-  if (!options.database && !options.exported && !options.may_compile) {
-    throw Error(ErrorCode::invalid_argument,
-                "a runtime that may not compile needs a database with a cache, or an exported "
-                "directory");
+  if (!options.kernels) {
+    open_installed_archive();
+  } else if (!options.kernels->empty()) {
+    use_archive(*options.kernels);
   }
   if (options.exported) {
     manifest_ = read_manifest(exported_directory_);
@@ -100,7 +103,7 @@ std::optional<CompiledKernel> KernelSource::find(const Problem& problem, const C
   if (!kernel && choice.from_database && choice.answer.result_id != 0) {
     kernel = find_cached(choice.answer, sm_arch);
   }
-  return kernel;
+  return kernel ? std::move(kernel) : find_shipped(problem, choice.answer.variant, sm_arch);
 }
 
 std::optional<CompiledKernel> KernelSource::find_exported(const Problem& problem,
@@ -161,19 +164,91 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
                         .from_cache = true};
 }
 
+std::shared_ptr<const KernelArchive> KernelSource::archive() const {
+  const std::lock_guard lock(archive_mutex_);
+  return archive_;
+}
+
+void KernelSource::use_archive(const std::filesystem::path& file) {
+  auto opened = std::make_shared<const KernelArchive>(file);
+  const std::lock_guard lock(archive_mutex_);
+  archive_ = std::move(opened);
+}
+
+/// What nobody named must not keep a program from running.
+void KernelSource::open_installed_archive() {
+  const auto file = installed_kernel_archive();
+  if (!file) {
+    return;
+  }
+  try {
+    use_archive(*file);
+  } catch (const Error& error) {
+    say_once(std::string(error.what()) + "; until then kernels are compiled");
+  }
+}
+
+std::optional<CompiledKernel> KernelSource::find_shipped(const Problem& problem,
+                                                         const Variant& variant,
+                                                         int sm_arch) const {
+  const bool is_users = !variant.operation().source_digest().empty();
+  return is_users || !archive()
+             ? std::nullopt
+             : find_shipped(variant_recipe(templates_, problem, variant, sm_arch));
+}
+
+std::optional<CompiledKernel> KernelSource::find_shipped(const KernelRecipe& recipe) const {
+  const auto shipped = archive();
+  if (!shipped) {
+    return std::nullopt;
+  }
+  try {
+    return shipped->find(recipe);
+  } catch (const Error& error) {
+    say_once(error.what());
+    return std::nullopt;
+  }
+}
+
+void KernelSource::say_what_is_compiled(const std::string& what, int sm_arch) const {
+  const auto shipped = archive();
+  if (!shipped) {
+    return;
+  }
+  const auto of_arch = std::ranges::count(shipped->kernels(), sm_arch, &ArchivedKernel::sm_arch);
+  say_once("none of the " + std::to_string(of_arch) + " kernels for sm_" + std::to_string(sm_arch) +
+           " in " + shipped->path().string() + " is that of " + what +
+           " as this swr would compile it, so it is compiled now, which takes seconds");
+}
+
+void KernelSource::say_once(const std::string& line) const {
+  const std::lock_guard lock(archive_mutex_);
+  if (!std::exchange(has_spoken_, true)) {
+    std::cerr << "swr: note: " + line + "\n";
+  }
+}
+
 CompiledKernel KernelSource::compile(const Problem& problem, const Variant& variant, int sm_arch) {
+  if (variant.operation().source_digest().empty()) {
+    say_what_is_compiled(to_string(problem), sm_arch);
+  }
   const std::lock_guard lock(mutex_);
   return generator().compile(problem, variant, sm_arch);
 }
 
 CompiledKernel KernelSource::compile_fixed(const char* file, const char* entry, int sm_arch) {
+  if (auto shipped = find_shipped(template_recipe(templates_, file, entry, sm_arch))) {
+    return std::move(*shipped);
+  }
   if (!may_compile_) {
     throw Error(ErrorCode::not_compiled,
                 "the kernel " + std::string(entry) +
                     " would have to be compiled, which is not allowed while serving, and exports "
-                    "do not carry it; allow compiling (may_compile) for calls that append to a "
+                    "do not carry it; install swr-kernels, or allow compiling (may_compile) for "
+                    "calls that append to a "
                     "cache or merge states");
   }
+  say_what_is_compiled(entry, sm_arch);
   const std::lock_guard lock(mutex_);
   return generator().compile_template(file, entry, sm_arch);
 }

@@ -208,8 +208,9 @@ struct Runtime::Impl {
     throw Error(
         ErrorCode::not_compiled,
         "no kernel for " + to_string(problem) + " on " + device.name +
-            " is exported or in the cache, and nothing may be compiled while serving; "
-            "tune and export this kind of problem, or call prepare() with compiling allowed");
+            " is exported, in the cache or among those that ship, and nothing may be compiled "
+            "while serving; install swr-kernels, tune and export this kind of problem, or call "
+            "prepare() with compiling allowed");
   }
 
   /// A kernel that exists: of what was tuned near by, which is often in the cache where what is
@@ -276,6 +277,10 @@ Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {
 void Runtime::note_missed(const std::filesystem::path& file) {
   const std::lock_guard lock(impl_->loading_mutex);
   impl_->missed = std::make_unique<MissedQuestions>(file);
+}
+
+void Runtime::use_kernels(const std::filesystem::path& archive) {
+  impl_->source.use_archive(archive);
 }
 
 bool Runtime::refresh() { return impl_->refresh(); }

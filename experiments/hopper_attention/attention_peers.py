@@ -187,8 +187,8 @@ def tune(shape, options):
 
 
 def stored_variant(shape, lookup, device):
-    problem = swr.Problem(shape.queries(), seq_kv=shape.seq, batch=shape.batch, heads_q=shape.heads,
-                          heads_kv=shape.kv_heads, head_dim=shape.head_dim, dtype=shape.dtype,
+    problem = swr.Problem(shape.queries(), seq_kv=shape.seq, batch=shape.batch, heads=shape.heads,
+                          kv_heads=shape.kv_heads, head_dim=shape.head_dim, dtype=shape.dtype,
                           causal=shape.causal)
     answer = lookup.best(problem, device)
     return f"{answer.variant} ({answer.match})"

@@ -151,6 +151,27 @@ void assess_orders(const std::vector<Comparison>& rows, Accuracy& accuracy) {
   }
 }
 
+/// Times as predicted, known when they are asked for.
+class BoundedTimes final : public PredictedTimes {
+ public:
+  explicit BoundedTimes(const std::vector<Comparison>& rows) : rows_(rows) {
+    for (const Comparison& row : rows) {
+      at_least_us_.push_back(row.bound_us);
+      is_known_.push_back(false);
+    }
+  }
+
+ private:
+  void refine_unknown(const std::vector<std::size_t>& places) override {
+    for (const std::size_t place : places) {
+      at_least_us_[place] = rows_[place].predicted_us;
+      is_known_[place] = true;
+    }
+  }
+
+  const std::vector<Comparison>& rows_;
+};
+
 }  // namespace
 
 std::vector<Comparison> compare(const RecordedSpace& space, const GpuProfile& profile) {
@@ -166,14 +187,16 @@ std::vector<Comparison> compare(const RecordedSpace& space, const GpuProfile& pr
         *model.evaluate(space.problem, result.variant, kernel).prediction();
     const Counters counters = result.measurement()->counters.value_or(Counters{});
     const long long missed = prediction.compulsory_misses + prediction.excess_misses;
-    rows.push_back({.variant = result.variant,
-                    .measured_us = result.time_us(),
-                    .predicted_us = prediction.time_us,
-                    .measured_read_sectors = counters.sectors_demanded,
-                    .predicted_read_sectors = prediction.read_sectors,
-                    .measured_dram_bytes = counters.dram_read_bytes,
-                    .predicted_dram_bytes = (missed - prediction.write_sectors) * kSectorBytes,
-                    .compulsory_read_bytes = compulsory_bytes(space.problem).read});
+    rows.push_back(
+        {.variant = result.variant,
+         .measured_us = result.time_us(),
+         .predicted_us = prediction.time_us,
+         .bound_us = model.bound_us(space.problem, result.variant, kernel, BoundBy::sums),
+         .measured_read_sectors = counters.sectors_demanded,
+         .predicted_read_sectors = prediction.read_sectors,
+         .measured_dram_bytes = counters.dram_read_bytes,
+         .predicted_dram_bytes = (missed - prediction.write_sectors) * kSectorBytes,
+         .compulsory_read_bytes = compulsory_bytes(space.problem).read});
   }
   return rows;
 }
@@ -190,6 +213,29 @@ Accuracy assess(const std::vector<Comparison>& comparisons) {
   assess_traffic(comparisons, accuracy);
   assess_orders(comparisons, accuracy);
   return accuracy;
+}
+
+SparedWalks spare_walks(const std::vector<Comparison>& comparisons) {
+  constexpr std::size_t kFirst = 8;
+  std::vector<Variant> variants;
+  std::vector<double> all_us;
+  SparedWalks spared{.variants = comparisons.size()};
+  for (const Comparison& row : comparisons) {
+    variants.push_back(row.variant);
+    all_us.push_back(row.predicted_us);
+    spared.worst_bound = std::max(spared.worst_bound, row.bound_us / row.predicted_us);
+  }
+  BoundedTimes times(comparisons);
+  const std::vector<std::size_t> first = first_of_shortlist(variants, times, kFirst);
+  const std::vector<std::size_t> of_all = shortlist(variants, all_us);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const double ratio = all_us[first[i]] / all_us[of_all[i]];
+    spared.worst_difference = std::max(spared.worst_difference, std::abs(ratio - 1.0));
+  }
+  for (std::size_t place = 0; place < variants.size(); ++place) {
+    spared.predicted += times.is_known(place) ? 1 : 0;
+  }
+  return spared;
 }
 
 std::string accuracy_row(const Problem& problem, const Accuracy& accuracy) {

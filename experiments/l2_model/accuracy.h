@@ -18,6 +18,7 @@ struct Comparison {
   Variant variant;
   double measured_us = 0.0;
   double predicted_us = 0.0;
+  double bound_us = 0.0;  ///< What predicted_us does not go below, known without a walk.
   long long measured_read_sectors = 0;  ///< Demanded by the SMs; 0 without counters.
   long long predicted_read_sectors = 0;
   long long measured_dram_bytes = 0;    ///< Read from DRAM; 0 without counters.
@@ -60,6 +61,19 @@ struct Accuracy {
 
 /// Requires: at least one comparison.
 Accuracy assess(const std::vector<Comparison>& comparisons);
+
+/// How the ranking that walks no more than it must compares with one that walks everything.
+struct SparedWalks {
+  /// The most that a predicted time of its first eight differs from that at the same place of the
+  /// other's, as a share.
+  double worst_difference = 0.0;
+  double worst_bound = 0.0;   ///< The highest of bounds over predicted times.
+  std::size_t predicted = 0;  ///< Variants of which it asked for the time.
+  std::size_t variants = 0;
+};
+
+/// Requires: at least one comparison.
+SparedWalks spare_walks(const std::vector<Comparison>& comparisons);
 
 /// A row of the table in experiments/l2_model.
 std::string accuracy_row(const Problem& problem, const Accuracy& accuracy);

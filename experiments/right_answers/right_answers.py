@@ -107,7 +107,8 @@ def shapes(options):
 
 
 def problem(shape):
-    sizes = {name: value for name, value in shape.items() if name != "op"}
+    names = {"seq_q": "seq", "heads_q": "heads", "heads_kv": "kv_heads"}
+    sizes = {names.get(name, name): value for name, value in shape.items() if name != "op"}
     return swr.Problem(**sizes) if shape["op"] == "attention" else swr.GemmProblem(**sizes)
 
 

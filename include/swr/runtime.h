@@ -103,9 +103,13 @@ struct RuntimeOptions {
   std::optional<std::filesystem::path> exported;
   /// Cubin cache and compiler for kernels that are not exported.
   GeneratorOptions generator;
-  /// When false, nothing is ever compiled: a kernel comes from the exported directory or the cache,
-  /// and where the best one is in neither, the best exported one that fits runs.
+  /// When false, nothing is ever compiled: a kernel comes from the exported directory, the cache or
+  /// those that ship, and where the best one is in none, the best exported one that fits runs.
   bool may_compile = true;
+  /// The archive of kernels that ship (docs/shipped_kernels.md): the installed one, unless one is
+  /// named; an empty path is none. One that is installed and cannot be believed is left aside, with
+  /// a line on stderr, and so is said, once, that a kernel which it lacks is compiled.
+  std::optional<std::filesystem::path> kernels = {};
 };
 
 /// Any number of threads may use it at once, on any streams, contexts and devices. Kernels are
@@ -114,7 +118,7 @@ struct RuntimeOptions {
 class Runtime {
  public:
   /// Throws: Error as Lookup for the database; Error{not_found}, Error{unreadable} for the exported
-  /// directory; Error{invalid_argument} when neither is given and nothing may be compiled.
+  /// directory and for an archive of kernels that is named.
   explicit Runtime(const RuntimeOptions& options);
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -177,6 +181,10 @@ class Runtime {
   /// was chosen without a measurement of exactly this problem on this device. Only a problem's
   /// first call, which loads its kernel, pays for it: about the time of opening and writing a file.
   void note_missed(const std::filesystem::path& file);
+
+  /// From now on these kernels ship in place of those before. Throws: Error{not_found},
+  /// Error{unreadable}.
+  void use_kernels(const std::filesystem::path& archive);
 
   /// Reads the database again when it has changed, and then chooses anew; true when it had. Kernels
   /// that are loaded stay loaded. Throws: as Lookup::refresh.

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -219,6 +220,15 @@ class Store {
   /// Appends a reference to a run. Throws: as record().
   void record_reference(long long run_id, const DeviceInfo& device, const GpuReference& reference);
 
+  /// Appends what another library's call took for a problem beside which the run was tuned, which
+  /// is a reference too. Throws: as record().
+  void record_peer(long long run_id, const Problem& problem, const DeviceInfo& device,
+                   const std::string& call, double median_us);
+
+  /// The newest time of each library's call for the problem on the device: of those the names.
+  std::vector<std::pair<std::string, double>> peers(const Problem& problem,
+                                                    const DeviceInfo& device) const;
+
   /// The references of a run in the order taken.
   std::vector<GpuReference> references(long long run_id) const;
 
@@ -228,6 +238,11 @@ class Store {
   /// Throws, as the following: Error{unreadable} naming the row whose values cannot be believed.
   std::optional<Match> best(const Problem& problem, const DeviceInfo& device,
                             const Setting& setting = {}) const;
+
+  /// What answers where something of exactly this problem and device does, as Lookup::best answers
+  /// with it: a result of the file, or one that came with swr, whose id is 0.
+  std::optional<StoredResult> exact(const Problem& problem, const DeviceInfo& device,
+                                    const Setting& setting = {}) const;
 
   /// The latest result of every variant, measured and predicted, for exactly this problem and
   /// device in this setting: successes first, measured before predicted, fastest first.
@@ -244,8 +259,7 @@ class Store {
   /// Throws: Error{invalid_argument} when there is no such result.
   RunInfo run_of(long long result_id) const;
 
-  /// The best result of every stored (problem, device) in this setting, measured where there is
-  /// one, for export.
+  /// What exact() answers for every stored (problem, device) in this setting, for export.
   std::vector<StoredResult> winners(const Setting& setting = {}) const;
 
  private:

@@ -313,6 +313,9 @@ swr_status swr_runtime_prepare_gemm(swr_runtime* runtime, const swr_gemm_problem
 /* From now on notes in `file`, for swr-tune tune --missed, each problem whose kernel was chosen
  * without a measurement of exactly this problem. Its first call alone pays for it. */
 swr_status swr_runtime_note_missed(swr_runtime* runtime, const char* file);
+/* From now on kernels come from this archive (docs/shipped_kernels.md) where they would be
+ * compiled, in place of the one that is installed. */
+swr_status swr_runtime_use_kernels(swr_runtime* runtime, const char* file);
 swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed);
 /* Before the contexts that it was used in are destroyed. */
 void swr_runtime_destroy(swr_runtime* runtime);

@@ -69,8 +69,8 @@ void PartitionedL2<Cache>::read_once(int sectors, int partition) {
 template <typename Cache>
 void PartitionedL2<Cache>::write_once(int sectors) {
   compulsory_misses_ += sectors;
-  for (int i = 0; i < static_cast<int>(partitions_.size()); ++i) {
-    partitions_[static_cast<std::size_t>(i)].touch_once(home_sectors(sectors, i));
+  for (Cache& partition : partitions_) {
+    partition.touch_once(sectors);
   }
 }
 

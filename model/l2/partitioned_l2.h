@@ -2,7 +2,8 @@
 // An L2 of one or more partitions. Every sector has a home in one of them; an SM reads through its
 // own, which keeps a copy of what is at home elsewhere. Memory is asked for what its home has lost,
 // not for a lost copy. So data that all SMs read occupies every partition, and data that the SMs
-// of one partition read occupies that partition and the homes.
+// of one partition read occupies that partition and the homes. What is written occupies every
+// partition (counted on an H200: experiments/l2_model).
 #pragma once
 
 #include "model/l2/lru_cache.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 namespace swr {
@@ -44,35 +45,42 @@ long long age_lost(const std::vector<double>& table, const SetShape& shape, doub
 }  // namespace
 
 /// The lines that others use of a set are taken as normal, with half a line to correct for their
-/// being whole. They are a sample of those that the set holds of the footprint, which gives the
+/// being whole. Those of the footprint are a sample of what the set holds of it, which gives the
 /// variance of a binomial; the evenness of the hash ends within a page, where a set gets a line
 /// more or less. So far as sets are even, the line itself is one of those that its set holds, and
-/// the others are one less.
+/// the others are one less. What was used beyond the footprint is of other buffers, of which a set
+/// gets what chance gives it.
 double survival(double used_sectors, const SetShape& shape) {
   constexpr double kPageDispersion = 0.1;
-  const double share = std::min(1.0, used_sectors / shape.footprint_sectors);
-  const double lines =
-      shape.ways * used_sectors / shape.capacity_sectors - (1.0 - kPageDispersion) * share;
+  const double lines_per_sector = shape.ways / shape.capacity_sectors;
+  const double own_sectors = std::min(used_sectors, shape.footprint_sectors);
+  const double share = own_sectors / shape.footprint_sectors;
+  const double own = lines_per_sector * own_sectors - (1.0 - kPageDispersion) * share;
+  const double foreign = lines_per_sector * (used_sectors - own_sectors);
   const double dispersion = kPageDispersion + (1.0 - kPageDispersion) * (1.0 - share);
-  const double deviation = std::sqrt(std::max(dispersion * lines, 1e-12));
-  return 0.5 * std::erfc((lines - shape.ways + 0.5) / deviation / std::sqrt(2.0));
+  const double deviation = std::sqrt(std::max(dispersion * own + foreign, 1e-12));
+  return 0.5 * std::erfc((own + foreign - shape.ways + 0.5) / deviation / std::sqrt(2.0));
 }
 
 SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
-                                         long long footprint_sectors, int objects)
+                                         std::span<const long long> footprint_sectors)
     : group_sectors_(std::max(1LL, effective_sectors / kGroupsPerCapacity)) {
   groups_.emplace_back();  // kLost.
   take_place();
-  // A scan to and fro finds ways - 1/2 lines of a set again: the line itself takes a place.
-  const SetShape shape{
-      .capacity_sectors = static_cast<double>(effective_sectors) * ways / (ways - 0.5),
-      .ways = ways,
-      .footprint_sectors = static_cast<double>(footprint_sectors)};
-  const std::vector<double> table = survival_table(shape);
-  lost_age_ = age_lost(table, shape, 0.0);
-  objects_.resize(static_cast<std::size_t>(objects));
-  for (int i = 0; i < objects; ++i) {
-    objects_[static_cast<std::size_t>(i)].lost_age = age_lost(table, shape, share_of(i));
+  std::map<long long, std::vector<double>> tables;  // By footprint.
+  objects_.resize(footprint_sectors.size());
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    // A scan to and fro finds ways - 1/2 lines of a set again: the line itself takes a place.
+    const SetShape shape{
+        .capacity_sectors = static_cast<double>(effective_sectors) * ways / (ways - 0.5),
+        .ways = ways,
+        .footprint_sectors = static_cast<double>(footprint_sectors[i])};
+    const auto [table, is_new] = tables.try_emplace(footprint_sectors[i]);
+    if (is_new) {
+      table->second = survival_table(shape);
+      lost_age_ = std::max(lost_age_, age_lost(table->second, shape, 0.0));
+    }
+    objects_[i].lost_age = age_lost(table->second, shape, share_of(static_cast<int>(i)));
   }
 }
 

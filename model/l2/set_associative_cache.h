@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,9 +17,9 @@ namespace swr {
 struct SetShape {
   double capacity_sectors = 0.0;
   int ways = 0;  ///< Lines of a set, at least 1.
-  /// All data that are used again, in long contiguous pieces. The hash spreads those evenly, so
-  /// each set holds about as many lines of them; which of those a part of the data is made of is
-  /// chance.
+  /// The buffer that the line is of, in long contiguous pieces. The hash spreads those evenly, so
+  /// each set holds about as many lines of it; which of those a part of the buffer is made of is
+  /// chance, and so is what a set gets of other buffers.
   double footprint_sectors = 0.0;
 };
 
@@ -29,9 +30,15 @@ class SetAssociativeCache {
  public:
   /// Objects have ids from 0 to `objects` - 1. The capacity is `effective_sectors` on average: what
   /// a scan to and fro finds again.
-  /// `footprint_sectors` is the size of all objects together.
+  /// `footprint_sectors` has the size of the buffer that each object is of.
+  SetAssociativeCache(long long effective_sectors, int ways,
+                      std::span<const long long> footprint_sectors);
+  /// All objects are of one buffer.
   SetAssociativeCache(long long effective_sectors, int ways, long long footprint_sectors,
-                      int objects);
+                      int objects)
+      : SetAssociativeCache(
+            effective_sectors, ways,
+            std::vector<long long>(static_cast<std::size_t>(objects), footprint_sectors)) {}
 
   /// Uses an object of fixed size. True when it hits; the draw repeats for equal sequences of
   /// calls.

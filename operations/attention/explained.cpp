@@ -120,6 +120,7 @@ void add_model(const AttentionExplanation& why, Json& json) {
                          {"compute", why.step.compute_clocks}};
   json["predicted"] = why.prediction;
   json["predicted"]["relative_error"] = why.prediction.relative_error;
+  json["predicted"]["miss_wait_us"] = why.miss_wait_us;
   json["traffic"] = traffic_json(why);
   json["first_seq_with_excess"] =
       why.first_seq_with_excess ? Json(*why.first_seq_with_excess) : Json();
@@ -220,6 +221,8 @@ void print_time(std::ostream& out, const AttentionExplanation& why) {
               {"DRAM", time_text(prediction.dram_us), "misses over DRAM bandwidth"},
               {"latency", time_text(prediction.latency_us),
                "waiting, barriers, tails and the launch, on top"},
+              {"waiting for misses", time_text(why.miss_wait_us),
+               "of the latency: gone if K and V always came from L2"},
               {"total", time_text(prediction.time_us),
                "the first four overlap" + uncertainty_text(prediction.relative_error)}});
 }
@@ -249,6 +252,15 @@ void print_curve(std::ostream& out, const AttentionExplanation& why, long long l
   print_rows(out, "capacity misses by size of L2 (predicted, no CTA waits for memory)", rows);
 }
 
+/// Where both were measured; else explain's list of other choices says it.
+std::string other_order_time(const ExplainedAttention& all) {
+  const ExplainSubject& subject = all.request.subject;
+  return subject.measured && subject.measured_other
+             ? " and takes " + time_text(subject.measured_other->time_us()) + " (" +
+                   change_text(subject.measured->time_us(), subject.measured_other->time_us()) + ")"
+             : "";
+}
+
 std::string other_order_text(const ExplainedAttention& all) {
   if (!all.other) {
     return "Here both orders are one, or a constraint drops the other: a CTA has to walk K and V "
@@ -258,11 +270,11 @@ std::string other_order_text(const ExplainedAttention& all) {
   const std::string order(to_string(all.other->variant.order));
   const std::string provenance(to_string(all.other->provenance));
   constexpr double kNoticeableMb = 0.1;
-  if (std::abs(mb) < kNoticeableMb) {
-    return "The order costs nothing: " + order + " fetches as much (" + provenance + ").";
-  }
-  return "All else equal, " + order + " fetches " + significant_text(std::abs(mb), 4) + " MB " +
-         (mb > 0 ? "more" : "less") + " (" + provenance + ").";
+  const std::string amount = std::abs(mb) < kNoticeableMb ? "as much"
+                                                          : significant_text(std::abs(mb), 4) +
+                                                                " MB " + (mb > 0 ? "more" : "less");
+  return "All else equal, " + order + " fetches " + amount + other_order_time(all) + " (" +
+         provenance + ").";
 }
 
 class ExplainedAttentionVariant final : public ExplainedVariant {

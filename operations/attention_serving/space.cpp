@@ -423,6 +423,25 @@ ServingAttentionVariant decode(const ServingAttentionProblem& problem, const Dev
   return variant;
 }
 
+/// Rows of Q as many as registers, and in one stage shared memory, admit.
+ServingAttentionVariant portable_prefill(const ServingAttentionProblem& problem,
+                                         const DeviceInfo& device) {
+  const bool is_wide = std::max(problem.head_dim, problem.head_dim_v) > 192;
+  ServingAttentionVariant variant{.tile_m = is_wide ? 64 : 128,
+                                  .tile_n = is_wide ? 32 : 64,
+                                  .stages = 1,
+                                  .persistence = Persistence::persistent,
+                                  .deal = Deal::whole,
+                                  .item_order = ItemOrder::longest_first};
+  variant.warps = usual_warps(variant.tile_m);
+  if (smem_bytes_of(problem, variant) > device.smem_per_cta_bytes) {
+    variant.tile_m = 64;
+    variant.warps = usual_warps(variant.tile_m);
+  }
+  variant.stages = ServingAttentionVariant{}.stages;
+  return variant;
+}
+
 }  // namespace
 
 std::string_view to_string(KvSource value) { return enum_text(kKvSources, value); }
@@ -464,7 +483,6 @@ std::span<const ConstraintInfo> serving_attention_constraints() { return kInfos;
 
 ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
                                         const DeviceInfo& device) {
-  const int columns = std::max(problem.head_dim, problem.head_dim_v);
   const ServingAttentionVariant hopper = hopper_prefill(problem);
   if (suits_hopper(problem, std::get<HopperServingConfig>(config_of(problem, hopper))) &&
       !broken_constraint(problem, hopper, device)) {
@@ -474,13 +492,7 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
   if (is_decode(problem)) {
     variant = decode(problem, device);
   } else {
-    const bool wide = columns > 192;
-    variant.tile_m = wide ? 64 : 128;
-    variant.tile_n = wide ? 32 : 64;
-    variant.warps = usual_warps(variant.tile_m);
-    variant.deal = Deal::whole;
-    variant.persistence = Persistence::persistent;
-    variant.item_order = ItemOrder::longest_first;
+    variant = portable_prefill(problem, device);
   }
   while (variant.stages > 1 && smem_bytes_of(problem, variant) > device.smem_per_cta_bytes) {
     --variant.stages;

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ._library import Device, Error, GemmProblem, Problem
 from ._kernel import Argument, Kernel, array, kernel, scalar, size, texture
 from ._query import Answer, Lookup, present_device, profiled_device
-from ._tune import tune
+from ._tune import tune, tune_gemm
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from ._paged import PagedPlan, merge_states, plan_paged, run_paged
     from ._sdpa import sdpa
     from ._serving import Workspace
-    from ._torch import configure, results_digest
+    from ._torch import autotune, configure, results_digest
 
 __all__ = [
     "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "texture", "GemmProblem", "Lookup", "PagedPlan", "Problem", "Workspace", "__version__",
-    "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache",
+    "autotune", "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache",
     "grouped_mm", "matmul", "linear", "merge_states", "plan_paged", "present_device", "profiled_device",
-    "results_digest", "run_paged", "scaled_grouped_mm", "scaled_mm", "sdpa", "tune",
+    "results_digest", "run_paged", "scaled_grouped_mm", "scaled_mm", "sdpa", "tune", "tune_gemm",
 ]
 
 # Which module has what needs PyTorch.
 _OF_TORCH = {
-    "configure": "_torch", "results_digest": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "linear": "_fused",
+    "autotune": "_torch", "configure": "_torch", "results_digest": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "linear": "_fused",
     "grouped_mm": "_grouped", "scaled_grouped_mm": "_grouped", "scaled_mm": "_fused", "flash_attn_func": "_flash",
     "flash_attn_varlen_func": "_flash", "flash_attn_with_kvcache": "_flash", "PagedPlan": "_paged",
     "merge_states": "_paged", "plan_paged": "_paged", "run_paged": "_paged", "Workspace": "_serving"}

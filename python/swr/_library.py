@@ -58,19 +58,18 @@ def _text(structure: ctypes.Structure) -> str:
 
 
 class Problem(ctypes.Structure):
-    """One attention forward pass. The constructor takes dtype "fp16" or "bf16"; as a field it is the
-    number 0 or 1."""
+    """One attention forward pass. The constructor's names and defaults are the command line's: dtype is
+    "fp16" or "bf16", as a field the number 0 or 1."""
 
     _fields_ = [(name, c_int32) for name in (
         "batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim", "dtype", "causal",
         "alignment_bytes")]
 
-    def __init__(self, seq_q: int, seq_kv: Optional[int] = None, batch: int = 1, heads_q: int = 1,
-                 heads_kv: Optional[int] = None, head_dim: int = 64, dtype: str = "fp16",
-                 causal: bool = False, alignment_bytes: int = 16) -> None:
-        super().__init__(*_int32s(Problem, batch, heads_q, heads_kv or heads_q, seq_q,
-                                  seq_kv or seq_q, head_dim, _number("dtype", dtype, _INPUTS),
-                                  int(causal), alignment_bytes))
+    def __init__(self, seq: int, seq_kv: Optional[int] = None, batch: int = 1, heads: int = 1,
+                 kv_heads: Optional[int] = None, head_dim: int = 64, dtype: str = "fp16",
+                 causal: bool = False, alignment: int = 16) -> None:
+        super().__init__(*_int32s(Problem, batch, heads, kv_heads or heads, seq, seq_kv or seq,
+                                  head_dim, _number("dtype", dtype, _INPUTS), int(causal), alignment))
 
     def __repr__(self) -> str:
         return _text(self)
@@ -83,13 +82,12 @@ class GemmProblem(ctypes.Structure):
     _fields_ = [(name, c_int32) for name in (
         "m", "n", "k", "batch", "dtype", "output", "layout", "reads_c", "alignment_bytes")]
 
-    def __init__(self, m: int, n: int, k: int, batch: int = 1, dtype: str = "bf16",
+    def __init__(self, m: int, n: int, k: int, batch: int = 1, dtype: str = "fp16",
                  output: Optional[str] = None, layout: str = "nt", reads_c: bool = False,
-                 alignment_bytes: int = 16) -> None:
+                 alignment: int = 16) -> None:
         super().__init__(*_int32s(GemmProblem, m, n, k, batch, _number("dtype", dtype, _INPUTS),
                                   _number("output", output or dtype, _OUTPUTS),
-                                  _number("layout", layout, _LAYOUTS), int(reads_c),
-                                  alignment_bytes))
+                                  _number("layout", layout, _LAYOUTS), int(reads_c), alignment))
 
     def __repr__(self) -> str:
         return _text(self)
@@ -245,6 +243,7 @@ _FUNCTIONS = {
     "swr_lookup_refresh": [c_void_p, POINTER(c_int32)],
     "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
     "swr_runtime_note_missed": [c_void_p, c_char_p],
+    "swr_runtime_use_kernels": [c_void_p, c_char_p],
     "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
     "swr_kernel_register": [c_char_p, POINTER(c_void_p)],
     "swr_runtime_best_kernel": [c_void_p, c_void_p, c_void_p, c_int32, POINTER(Device),

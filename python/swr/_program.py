@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Where swr-tune and NVIDIA's run-time compiler are: beside this package where a wheel brought them,
-else wherever the system has them."""
+"""Where swr-tune, NVIDIA's run-time compiler and the kernels that ship are: beside this package where a
+wheel brought them, else wherever the system has them."""
 
 import importlib.util
 import os
@@ -36,6 +36,18 @@ def nvrtc() -> Optional[str]:
     return None
 
 
+def kernels() -> Optional[str]:
+    """Path of the archive of the package swr-kernels; None leaves the search to the library, which
+    looks for what SWR_KERNELS names first."""
+    if os.environ.get("SWR_KERNELS"):
+        return None
+    spec = importlib.util.find_spec("swr_kernels")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        if (file := pathlib.Path(root) / "swr-kernels.bin").exists():
+            return str(file)
+    return None
+
+
 def program() -> str:
     """Path of swr-tune: SWR_TUNE, the one of this package, or the one on the PATH."""
     named = os.environ.get("SWR_TUNE")
@@ -47,11 +59,14 @@ def program() -> str:
 
 
 def environment() -> dict[str, str]:
-    """The environment in which swr-tune finds NVIDIA's libraries."""
+    """The environment in which swr-tune finds NVIDIA's libraries and the kernels that ship."""
     variables = dict(os.environ)
     compiler = nvrtc()
     if compiler:
         variables["SWR_NVRTC"] = compiler
+    archive = kernels()
+    if archive:
+        variables["SWR_KERNELS"] = archive
     searched = [str(directory) for directory in _nvidia_libraries()]
     if searched:
         known = [part for part in [variables.get("LD_LIBRARY_PATH")] if part]

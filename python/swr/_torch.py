@@ -2,18 +2,21 @@
 """What the operators on PyTorch CUDA tensors share: where kernels come from, what was worked out for
 calls of one kind, and the launch."""
 
+import contextlib
 import ctypes
 import hashlib
 import os
 import pathlib
 import threading
-from typing import Optional, Union
+import warnings
+from typing import Iterator, Optional, Sequence, Union
 
 import torch
 
 from . import _program
 from ._background import BackgroundTuning, missed_file
 from ._library import Error, RuntimeOptions, encoded, library
+from ._tune import tune_missed
 
 DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 
@@ -22,6 +25,7 @@ _runtime = None
 _background = None
 _refreshes = 0
 _results = ()  # Where kernels are chosen by: a database, an exported directory.
+_settings = {}  # Of the last configure().
 
 # What PyTorch's compiler calls too; the public functions, which make a Stream object, take 1 us.
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream",
@@ -48,13 +52,16 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
               tune: Optional[str] = None, tune_seconds: float = 60.0) -> None:
     """Says where sdpa and matmul find kernels from now on. Without a call they use swr-tune's
     database and cache. `exported` is a directory that `swr-tune export` wrote; with
-    may_compile=False nothing is ever compiled while serving. l2="cold" serves what was tuned with
+    may_compile=False nothing is ever compiled while serving: kernels come from there, the cache and
+    the package swr-kernels. l2="cold" serves what was tuned with
     --l2 cold.
 
     tune="note" notes the questions that no measurement answered exactly, for `swr-tune tune
     --missed`; tune="background" also tunes them, in a child of low priority that works tune_seconds
     at a time on the GPU that serves, and then serves what it found. Both take swr-tune's database
     where none is named, and one that is not there yet is made."""
+    settings = {"database": database, "exported": exported, "cache_dir": cache_dir, "may_compile": may_compile,
+                "nvrtc": nvrtc, "l2": l2, "tune": tune, "tune_seconds": tune_seconds}
     if tune not in (None, "note", "background"):
         raise Error("invalid_argument", f'tune must be None, "note" or "background", not {tune!r}')
     beside = _default_database() if database is None else pathlib.Path(database)
@@ -67,21 +74,22 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
                              int(may_compile), encoded(l2))
     handle = ctypes.c_void_p()
     library.swr_runtime_create(options, handle)
+    _use_kernels(handle)
 
     def swap():
         if database is not None:
             library.swr_runtime_refresh(handle, None)
             _count_refresh()
         else:  # The first results have made the file.
-            configure(database=beside, exported=exported, cache_dir=cache_dir, may_compile=may_compile,
-                      nvrtc=nvrtc, l2=l2, tune=tune, tune_seconds=tune_seconds)
+            configure(**settings | {"database": beside})
 
     if tune is not None:
         library.swr_runtime_note_missed(handle, encoded(missed_file(beside)))
     background = None
     if tune == "background":
         background = BackgroundTuning(beside, swap, seconds=tune_seconds, arguments=("--l2", l2))
-    global _runtime, _background, _results
+    global _runtime, _background, _results, _settings
+    _settings = settings
     _results = tuple(pathlib.Path(path) for path in (database, exported) if path is not None)
     # A former runtime is kept: its kernels may be running, or be part of a captured graph.
     _runtime = handle
@@ -89,6 +97,39 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
     former, _background = _background, background
     if former is not None:
         former.stop()
+
+
+def _use_kernels(handle):
+    """Those of the package swr-kernels. What is installed and damaged keeps nobody from serving."""
+    archive = _program.kernels()
+    if archive is None:
+        return
+    try:
+        library.swr_runtime_use_kernels(handle, encoded(archive))
+    except Error as error:
+        warnings.warn(f"{error}; until then kernels are compiled", stacklevel=4)
+
+
+@contextlib.contextmanager
+def autotune(seconds: float = 60.0, *, progress: Optional[bool] = None, arguments: Sequence[str] = (),
+             program: Optional[str] = None) -> Iterator[None]:
+    """Runs what stands inside, say a forward pass, and then tunes on the GPU the problems that it asked for and
+    no measurement answered, for `seconds` at most, the most frequent first. From then on they are served with
+    what was found, in this process and in others that use the database. `progress`, `arguments` and `program`
+    are those of tune(). Not for several threads at once."""
+    _handle()
+    settings = dict(_settings)
+    configure(**settings | {"tune": "note"})
+    try:
+        yield
+    except BaseException:
+        configure(**settings)
+        raise
+    database = pathlib.Path(settings["database"] or _default_database())
+    try:
+        tune_missed(database, ["--within", str(seconds), "--l2", settings["l2"], *arguments], progress, program)
+    finally:
+        configure(**settings | {"database": database if database.exists() else settings["database"]})
 
 
 def _count_refresh():

@@ -3,6 +3,7 @@
 
 import ctypes
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -47,7 +48,7 @@ class Package(unittest.TestCase):
 
     def test_who_has_tuned_nothing_is_answered_by_what_comes_with_swr(self):
         lookup = swr.Lookup()
-        decode = swr.Problem(1, 8192, batch=8, heads_q=32, heads_kv=8, head_dim=128, dtype="bf16", causal=True)
+        decode = swr.Problem(1, 8192, batch=8, heads=32, kv_heads=8, head_dim=128, dtype="bf16", causal=True)
         answer = lookup.best(decode, swr.profiled_device("h200"))
         self.assertEqual(answer.match, "exact")
         self.assertTrue(answer.shipped)
@@ -74,6 +75,58 @@ class Package(unittest.TestCase):
         with self.assertRaises(swr.Error) as caught:
             lookup.best(swr.GemmProblem(0, 1, 1), swr.profiled_device("h200"))
         self.assertEqual(caught.exception.code, "invalid_argument")
+
+    def program_that_tells(self):
+        """One that prints its arguments as JSON in place of tuning, and something as progress."""
+        path = self.database.parent / "swr-tune-that-tells"
+        path.write_text(f"#!{sys.executable}\nimport json, sys\nprint('works', file=sys.stderr)\n"
+                        "print(json.dumps(sys.argv[1:]))\nsys.exit(3 if '--fail' in sys.argv else 0)\n",
+                        encoding="utf-8")
+        path.chmod(0o755)
+        return str(path)
+
+    def test_names_and_defaults_are_the_command_lines(self):
+        program = self.program_that_tells()
+        gemm = swr.tune_gemm(64, 128, 256, layout="tn", program=program, gpu="gb10")
+        self.assertEqual(gemm, ["--gpu", "gb10", "--json", "--quiet", "--op", "gemm", "--m", "64", "--n", "128", "--k",
+                                "256", "--batch", "1", "--dtype", "fp16", "--layout", "tn"])
+        attention = swr.tune(64, kv_heads=2, heads=4, causal=True, program=program)
+        self.assertEqual(attention[4:], ["--seq", "64", "--heads", "4", "--kv-heads", "2", "--batch", "1",
+                                         "--head-dim", "64", "--dtype", "fp16", "--causal"])
+        self.assertEqual(swr.Problem(64, heads=4, kv_heads=2).heads_kv, 2)
+        self.assertEqual(swr.GemmProblem(1, 1, 1).dtype, 0, "fp16, as swr-tune --op gemm")
+
+    def test_progress_is_shown_where_it_is_asked_for(self):
+        program = self.program_that_tells()
+        self.assertNotIn("--quiet", swr.tune(64, program=program, progress=True))
+        self.assertIn("--quiet", swr.tune(64, program=program, progress=False))
+        with self.assertRaises(swr.Error) as caught:
+            swr.tune(64, program=program, arguments=("--fail",))
+        self.assertEqual(str(caught.exception), "works")
+
+    def test_what_a_block_missed_is_tuned_behind_it(self):
+        with mock.patch.dict(sys.modules, {"torch": mock.MagicMock()}):
+            from swr import _torch
+            self.addCleanup(vars(swr).pop, "_torch")
+            _torch.configure()
+            with mock.patch.object(_torch, "_default_database", return_value=self.database), \
+                    mock.patch.object(_torch, "tune_missed") as tuned:
+                with _torch.autotune(5):
+                    self.assertEqual(_torch._settings["tune"], "note")
+                    self.assertFalse(tuned.called)
+                self.assertEqual(tuned.call_args.args[0], self.database)
+                self.assertEqual(tuned.call_args.args[1][:2], ["--within", "5"])
+                self.assertIsNone(_torch._settings["tune"])
+                with self.assertRaises(ZeroDivisionError), _torch.autotune():
+                    raise ZeroDivisionError
+                self.assertEqual(tuned.call_count, 1, "a block that fails tunes nothing")
+
+    def test_python_and_the_program_give_one_answer(self):
+        self.tune()
+        asked = subprocess.run([_program.program(), "query", "--gpu", "rtx5090", "--seq", "256", "--json", "--db",
+                                str(self.database)], capture_output=True, check=True, text=True)
+        answer = swr.Lookup(self.database).best(swr.Problem(256), swr.profiled_device("rtx5090"))
+        self.assertEqual(json.loads(asked.stdout)["answers"][0]["key"], answer.variant)
 
     def test_a_refresh_sees_what_was_tuned_since(self):
         self.tune()
@@ -204,6 +257,33 @@ class Package(unittest.TestCase):
             os.environ.pop("SWR_NVRTC", None)
             self.assertEqual(_program.nvrtc(), str(library))
             self.assertIn(str(library.parent), _program.environment()["LD_LIBRARY_PATH"])
+
+    def test_kernels_of_the_data_package_are_found(self):
+        root = pathlib.Path(self.database).parent / "swr_kernels"
+        root.mkdir()
+        spec = types.SimpleNamespace(submodule_search_locations=[str(root)])
+        with mock.patch.object(importlib.util, "find_spec", return_value=spec), \
+                mock.patch.dict(os.environ):
+            os.environ.pop("SWR_KERNELS", None)
+            self.assertIsNone(_program.kernels())
+            archive = root / "swr-kernels.bin"
+            archive.write_bytes(b"something else")
+            self.assertEqual(_program.kernels(), str(archive))
+            self.assertEqual(_program.environment()["SWR_KERNELS"], str(archive))
+            os.environ["SWR_KERNELS"] = "/another"
+            self.assertIsNone(_program.kernels())
+
+    def test_kernels_that_are_damaged_are_refused(self):
+        archive = pathlib.Path(self.database).parent / "swr-kernels.bin"
+        archive.write_bytes(b"something else")
+        runtime = ctypes.c_void_p()
+        library.swr_runtime_create(_library.RuntimeOptions(
+            None, None, str(self.cache).encode(), None, 1, None), runtime)
+        with self.assertRaises(swr.Error) as refused:
+            library.swr_runtime_use_kernels(runtime, str(archive).encode())
+        self.assertEqual(refused.exception.code, "unreadable")
+        self.assertIn("no archive of kernels", str(refused.exception))
+        library.swr_runtime_destroy(runtime)
 
     def test_structures_of_serving_are_those_of_the_library(self):
         """What is wrong with a field is said of that field, wherever it lies."""

@@ -138,11 +138,11 @@ void add_horizontal_step(const Problem& problem, const VariantResult& result,
                                                  : "memory moved what the problem needs at least") +
                     "; neither order nor swizzle can save bytes.");
   } else if (memory_share(result, profile) < kVisibleShare) {
-    // Whatever saves them saves no time that anybody could see.
-    steps.push_back("Horizontal gap of " + times_text(*gap) + ": " +
-                    bytes_text(*excess * kSectorBytes) +
-                    " were fetched again, which costs no time: memory is busy for " +
-                    percent_text(memory_share(result, profile)) + " of it.");
+    // Their bytes take no time that anybody could see; waiting for them may.
+    steps.push_back(
+        "Horizontal gap of " + times_text(*gap) + ": " + bytes_text(*excess * kSectorBytes) +
+        " were fetched again. Memory is busy for " + percent_text(memory_share(result, profile)) +
+        " of the time, so only waiting for them can cost any.");
   } else {
     steps.push_back("Horizontal gap of " + times_text(*gap) + ": " +
                     bytes_text(*excess * kSectorBytes) + " were fetched again; " +

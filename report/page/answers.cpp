@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/metrics.h"
 #include "core/number_text.h"
+#include "db/shipped.h"
+#include "model/prediction_error.h"
 #include "report/explain/analysis.h"
+#include "report/explain/likely_text.h"
 #include "report/page/page_data.h"
 #include "report/report.h"
 
@@ -27,13 +30,39 @@ std::vector<VariantResult> order_results(const ProblemStory& field) {
   return results;
 }
 
+/// What answers in the place of a prediction; empty where nothing does.
+std::string shipped_sentence(const ProblemStory& field) {
+  const bool is_built_in = field.overlay_digest.empty();
+  const auto shipped = field.provenance == Provenance::predicted && is_built_in
+                           ? shipped_result(field.problem, field.device)
+                           : std::nullopt;
+  return shipped
+             ? " Queries answer with " + describe(shipped->result.variant) + ", " +
+                   time_text(shipped->result.time_us()) + ", which was measured and came with swr."
+             : "";
+}
+
+/// Beside a measured best.
+std::string peers_sentence(const ProblemStory& field) {
+  std::string text;
+  for (const auto& [call, median_us] : field.peers) {
+    if (field.provenance == Provenance::measured) {
+      text += " Against " + call + ": " + time_text(median_us) + ", " +
+              significant_text(median_us / field.best().result().time_us(), 3) + " times as long.";
+    }
+  }
+  return text;
+}
+
 std::string best_sentence(const ProblemStory& field) {
   const VariantStory& best = field.best();
   const bool in_finals = best.finalist != nullptr && is_final(best.result());
+  const double rate = tflop_per_s(field.problem, best.result());
+  const double bias = prediction_bias(field.problem, best.result(), field.profile);
   return describe(best.result().variant) + " with " + time_text(best.result().time_us()) + ", " +
-         uncertain_text(tflop_per_s(field.problem, best.result()), error_of_best(field)) +
-         " TFLOP/s (" + std::string(to_string(field.provenance)) +
-         (in_finals ? ", in the finals" : "") + ").";
+         uncertain_rate_text(rate, error_of_best(field), bias) + " TFLOP/s (" +
+         std::string(to_string(field.provenance)) + (in_finals ? ", in the finals" : "") + ")." +
+         peers_sentence(field) + shipped_sentence(field);
 }
 
 const VariantStory* first_not_tied(const ProblemStory& field) {

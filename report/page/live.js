@@ -48,15 +48,19 @@
     return parts;
   };
   const fact = (name, value) => h("li", {}, h("span", { class: "muted" }, `${name} `), value);
+  // A run that was killed says nothing more.
+  const kSilentS = 120;
+  const isSilent = (run, now) => !run.is_over && run.changed_at > 0 && now - run.changed_at > kSilentS;
   const secondsLeft = (run, now) => {
     const fresh = run.done - run.known;
     const elapsed = now - run.started_at;
-    if (run.is_over || fresh < 2 || run.started_at === 0 || run.variants <= run.done) return null;
+    if (run.is_over || isSilent(run, now) || fresh < 2 || run.started_at === 0 || run.variants <= run.done) return null;
     return elapsed / fresh * (run.variants - run.done);
   };
-  const doing = (run) => {
+  const doing = (run, now) => {
     if (run.is_interrupted) return "interrupted";
     if (run.is_over) return "done";
+    if (isSilent(run, now)) return `no sign for ${clock(now - run.changed_at)}`;
     if (run.phase) return run.phase;
     return run.done === 0 ? "compiling the first kernels" : "trying variants";
   };
@@ -66,7 +70,7 @@
     parts.badge.className = `badge ${run.provenance}`;
     parts.badge.textContent = run.provenance;
     parts.badge.hidden = run.provenance === "";
-    parts.phase.textContent = `${doing(run)}${source ? ` (${source})` : ""}`;
+    parts.phase.textContent = `${doing(run, now)}${source ? ` (${source})` : ""}`;
     parts.bar.value = run.variants ? run.done / run.variants : 0;
     const left = secondsLeft(run, now);
     const failures = Object.entries(run.failed).map(([state, count]) => `${whole(count)} ${state}`).join(", ");

@@ -18,8 +18,11 @@
 
   const { digits, whole, timeUnit, time, h, theme } = swrCommon;
   const kMissing = "\u2013";
-  const megabytes = (sectors) => digits(sectors * 32 / 1e6, 4);
-  const percent = (share) => `${digits(share * 100, 3)} %`;
+  // What is smaller is noise of sums, not news.
+  const kLeast = 0.01;
+  const rounded = (value, count) => (value !== 0 && Math.abs(value) < kLeast ? `under ${kLeast}` : digits(value, count));
+  const megabytes = (sectors) => rounded(sectors * 32 / 1e6, 4);
+  const percent = (share) => `${rounded(share * 100, 3)} %`;
   const badge = (field) => h("span", { class: `badge ${field.provenance}` },
                              field.provenance + (field.l2_state ? `, ${field.l2_state} L2` : "") +
                              (field.overlay ? `, templates replaced (${field.overlay})` : ""));
@@ -39,10 +42,12 @@
   };
   // Tables with `cards` are lists of cards on a phone.
   const table = ({ caption, name, columns, records, limit = 25, isBest = () => false, cards = false }) => {
+    const isPhone = matchMedia("(max-width: 600px)").matches;
+    const shown = cards && isPhone ? Math.min(limit, 5) : limit;  // A card has a dozen lines.
     let sorted = records;
-    let all = records.length <= limit * 1.3;
+    let all = records.length <= shown * 1.3;
     const body = h("tbody");
-    const fill = () => body.replaceChildren(...sorted.slice(0, all ? undefined : limit).map((record) =>
+    const fill = () => body.replaceChildren(...sorted.slice(0, all ? undefined : shown).map((record) =>
       h("tr", isBest(record) ? { class: "best" } : {}, ...columns.map((column) => cell(column, record)))));
     const heads = columns.map((column) => {
       const head = h("th", { scope: "col", class: column.kind ?? "text" });
@@ -258,7 +263,7 @@
   // A metric's name ends in its unit; a title that names another unit asks for it.
   const metricText = ({ key, title }) => key.endsWith("_us") ? time
     : title.endsWith("KiB") ? (value) => digits(value / 1024, 4)
-    : (value) => (Number.isInteger(value) ? whole(value) : digits(value, 4));
+    : (value) => (Number.isInteger(value) ? whole(value) : key === "relative_error" ? digits(value, 3) : rounded(value, 4));
   const variantColumns = (field) => [
     { title: "rank", kind: "number", get: (r) => r.rank },
     { title: "variant", get: (r) => r.label },
@@ -406,7 +411,7 @@
     { title: "tied", kind: "number", get: (f) => (f.decided ? records(f).filter((r) => r.tied).length - 1 : null) },
     { title: "busiest unit", sort: (f) => f.unit_use?.[0]?.share ?? null,
       get: (f) => (f.unit_use?.length ? `${f.unit_use[0].unit} ${percent(f.unit_use[0].share)}` : null) },
-    { title: "excess MB", kind: "number", get: (f) => { const r = bestRow(f); return r === null || r.excess_miss_sectors === null ? null : r.excess_miss_sectors * 32 / 1e6; }, text: (v) => digits(v, 4) },
+    { title: "excess MB", kind: "number", get: (f) => { const r = bestRow(f); return r === null || r.excess_miss_sectors === null ? null : r.excess_miss_sectors * 32 / 1e6; }, text: (v) => rounded(v, 4) },
     { title: "2nd tile", kind: "number", get: (f) => f.tiles?.[1]?.loss ?? null, text: percent },
     { title: "variants", kind: "number", get: (f) => f.tried, text: whole },
   ];
@@ -484,9 +489,11 @@
     const maps = [...regimeFigures(), ...overviewRooflines()];
     const opened = mostInteresting();
     root.dataset.opened = String(opened);
+    const gains = shapes.length > 0 && (orderEffect(data.fields[opened])?.gain ?? 0) > kWorthMention;
     document.getElementById("content").append(
-      ...(shapes.length ? [h("h2", {}, "Where the order matters most"), h("p", { class: "muted" }, whyInteresting(data.fields[opened])), shapes[opened]] : []),
       table({ caption: "Best variant of every shape", name: "overview", columns: overviewColumns, records: data.fields, limit: 8, cards: true }),
+      ...(shapes.length ? [h("h2", {}, gains ? "Where the order matters most" : "One shape in detail"),
+                           h("p", { class: "muted" }, whyInteresting(data.fields[opened])), shapes[opened]] : []),
       ...against(),
       ...(maps.length ? [h("h2", {}, "Across shapes"), h("div", { class: "charts" }, ...maps)] : []),
       ...(shapes.length > 1 ? [h("h2", { id: "shapes" }, "The other shapes"), h("p", { class: "muted" }, "What is open is printed."),

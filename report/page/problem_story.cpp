@@ -65,6 +65,7 @@ class FieldBuilder {
                        .run_ids = run_ids_,
                        .stories = {},
                        .decision = nullptr,
+                       .peers = place_.peers,
                        .results = static_cast<long long>(by_id_.size())};
     add_decision(field);
     const std::optional<Variant> best = best_variant(field, winners);

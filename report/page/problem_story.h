@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace swr::page {
@@ -44,8 +45,9 @@ struct ProblemStory {
   std::set<long long> run_ids;
   std::vector<VariantStory> stories;  ///< The best first, failures last.
   const RecordedDecision* decision = nullptr;
-  std::map<std::string, Variant> winners_by;  ///< Of objectives beside time.
-  long long results = 0;                      ///< Rows, finals and repetitions included.
+  std::vector<std::pair<std::string, double>> peers;  ///< Store::peers.
+  std::map<std::string, Variant> winners_by;          ///< Of objectives beside time.
+  long long results = 0;                              ///< Rows, finals and repetitions included.
 
   bool has_best() const { return !stories.empty() && stories.front().ok(); }
   const VariantStory& best() const { return stories.front(); }

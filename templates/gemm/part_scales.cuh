@@ -9,8 +9,8 @@
 
 namespace swr {
 
-/// Adds parts to a thread's sums, each times its scale of A and of B with Scaling::block: scales are
-/// loaded, then taken for the parts that are added until the next are.
+/// Adds parts to a thread's sums, each times its scale of A and of B with Scaling::block: scales
+/// are loaded, then taken for the parts that are added until the next are.
 ///
 /// The sums are `Blocks` blocks of rows, `BlockRows` apart, of `Columns` columns: element
 /// 4 j + 2 h + i of a block is column 8 j + i of its row half h, which is eight rows below.

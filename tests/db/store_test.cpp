@@ -253,6 +253,40 @@ TEST_F(StoreTest, ADecisionYieldsOnlyToALaterVariantThatIsClearlyFaster) {
   EXPECT_EQ(best().result.variant, tile(64, 16));
 }
 
+TEST_F(StoreTest, ADecisionAmongOthersDoesNotHideAFasterWinnerThatItDidNotMeet) {
+  decide(two_finalists(10.0, 10.5));
+  decide({{.result = measured(tile(32, 64), 12.0), .tied = true}});
+  EXPECT_EQ(best().result.variant, tile(128, 64));
+  decide({{.result = measured(tile(64, 32), 9.9), .tied = true}});
+  EXPECT_EQ(best().result.variant, tile(64, 32)) << "the newest of those within noise";
+}
+
+TEST_F(StoreTest, ADecisionAmongPredictionsYieldsToAFasterOneOfBefore) {
+  record(problem_of(4096), predicted(tile(128, 64), 10.0));
+  decide({{.result = predicted(tile(64, 64), 12.0), .tied = true}});
+  EXPECT_EQ(best().result.variant, tile(128, 64));
+  decide({{.result = predicted(tile(32, 64), 10.1), .tied = true}});
+  EXPECT_EQ(best().result.variant, tile(32, 64));
+}
+
+TEST_F(StoreTest, ExactIsOfThisVeryProblem) {
+  record(problem_of(4096), measured(tile(64, 64), 9.0));
+  EXPECT_FALSE(store_.exact(problem_of(8192), fictional_gpu()));
+  ASSERT_TRUE(store_.exact(problem_of(4096), fictional_gpu()));
+  EXPECT_EQ(store_.exact(problem_of(4096), fictional_gpu())->result.variant, tile(64, 64));
+}
+
+TEST_F(StoreTest, KeepsTheNewestTimeOfEachLibrarysCall) {
+  EXPECT_TRUE(store_.peers(problem_of(4096), fictional_gpu()).empty());
+  store_.record_peer(run_, problem_of(4096), fictional_gpu(), "torch 2.11 sdpa", 12.5);
+  store_.record_peer(run_, problem_of(4096), fictional_gpu(), "torch 2.11 sdpa", 12.0);
+  store_.record_peer(run_, problem_of(8192), fictional_gpu(), "torch 2.11 sdpa", 50.0);
+  store_.record_reference(run_, fictional_gpu(), some_reference(to_string(problem_of(4096))));
+  const auto peers = store_.peers(problem_of(4096), fictional_gpu());
+  ASSERT_EQ(peers.size(), 1U) << "a reference is no peer";
+  EXPECT_EQ(peers[0], std::pair(std::string("torch 2.11 sdpa"), 12.0));
+}
+
 TEST_F(StoreTest, AWinnerThatFailsSinceIsOut) {
   decide(two_finalists(10.0, 10.5));
   VariantResult broken = measured(tile(128, 64), 10.0);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
+#include "report/explain/likely_text.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/device.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,15 +88,44 @@ TEST(Report, APredictionCarriesItsErrorAndWhatLiesWithinItIsATie) {
   EXPECT_THAT(apart.str(), HasSubstr("0 others lie within"));
 }
 
+TEST(Report, ABiasSaysWhatIsLikelyInPlaceOfBothSides) {
+  TuneReport report = sample_report();
+  report.device = profiled_device("gb10");
+  for (VariantResult& result : report.results) {
+    std::get<Prediction>(result.outcome).relative_error = 0.13;
+  }
+  const double rate = tflop_per_s(report.problem, report.results[0]);
+  EXPECT_THAT(printed(report), HasSubstr(uncertain_rate_text(rate, 0.13, -0.142) + " TFLOP/s"));
+  EXPECT_EQ(uncertain_rate_text(55.31, 0.13, -0.142), "55, likely 47");
+  EXPECT_EQ(uncertain_rate_text(55.31, 0.13, 0.0), "55 ± 7");
+  EXPECT_EQ(uncertain_rate_text(55.31, 0.0, -0.142), "55.31");
+  EXPECT_EQ(uncertain_time_text(79520.0, 0.13, -0.142), ", uncertain by 13 %, likely 92.68 ms");
+}
+
+TEST(Report, SaysWhatOthersTakeAndWhatAnswersInstead) {
+  TuneReport report = sample_report();
+  const double best_us = report.results[0].time_us();
+  report.peers = {{.call = "torch 2.11.0 matmul", .median_us = 0.5 * best_us}};
+  StoredResult shipped{.result = report.results[1]};
+  report.answer = shipped;
+  EXPECT_THAT(printed(report), HasSubstr("against torch 2.11.0 matmul: "));
+  EXPECT_THAT(printed(report), HasSubstr("0.500 times as long; that call is faster\n"));
+  EXPECT_THAT(printed(report), HasSubstr("came with swr)\n"));
+  const Json record = report_record(report);
+  EXPECT_TRUE(record["answer"]["shipped"]);
+  EXPECT_EQ(record["against"][0]["median_us"], 0.5 * best_us);
+}
+
 TEST(Report, SaysHowTheFirstWasChosenAmongTies) {
   TuneReport report = sample_report();
   std::get<Prediction>(report.results[0].outcome).relative_error = 0.08;
-  EXPECT_THAT(printed(report), Not(HasSubstr("ties for the model")));
+  EXPECT_THAT(printed(report), Not(HasSubstr("cannot tell")));
   report.robust = RobustChoice{.tied = 3, .slowdown = 0.0123, .fastest_slowdown = 0.031};
   EXPECT_THAT(printed(report),
-              HasSubstr("3 lie within 2 %, ties for the model: the first is slower "
-                        "than the best of them by at most 1.2 % on a chip that is "
-                        "25 % slower in one thing, the fastest by 3.1 %\n"));
+              HasSubstr("the model cannot tell the first 3 apart (2 %); rank 1 loses at most 1.2 % "
+                        "to them if one unit is 25 % slower\n"));
+  report.robust->slowdown = 0.0;
+  EXPECT_THAT(printed(report), HasSubstr("rank 1 stays the best of them if one unit is"));
 }
 
 TEST(Report, EveryRowAndConclusionSaysThatItWasPredicted) {

@@ -46,11 +46,6 @@ class KernelSourceTest : public ServingTest {
   }
 };
 
-TEST_F(KernelSourceTest, NeedsSomethingToChooseFromUnlessItMayCompile) {
-  EXPECT_EQ(error_of([] { KernelSource({.may_compile = false}); }).code(),
-            ErrorCode::invalid_argument);
-}
-
 TEST_F(KernelSourceTest, AnExportedKernelServesEveryShapeAndLaunchOfItsKind) {
   record(problem_of(4096), tile(128, 64), 10.0);
   const KernelSource source({.exported = export_all()});

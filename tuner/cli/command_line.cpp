@@ -120,6 +120,32 @@ std::vector<std::string> axis_values(const std::string& option_name) {
   return values;
 }
 
+/// Of options that read their text themselves; none of others.
+std::vector<std::string> values_read(const std::string& option_name) {
+  if (option_name == "--l2") {
+    return {"warm", "cold"};
+  }
+  if (option_name == "--strategy") {
+    return {"exhaustive", "random", "model", "learned"};
+  }
+  std::vector<std::string> values;
+  for (const Operation* const operation : operations_of_swr()) {
+    if (option_name == "--op") {
+      values.emplace_back(operation->name());
+    }
+    for (const ProblemField& field : operation->fields()) {
+      for (const auto spelling : field.is_text() && "--" + std::string(field.option) == option_name
+                                     ? field.spellings
+                                     : decltype(field.spellings){}) {
+        if (std::ranges::find(values, spelling) == values.end()) {
+          values.emplace_back(spelling);
+        }
+      }
+    }
+  }
+  return values;
+}
+
 std::vector<std::string> values_of(const CLI::Option& option, const OptionNode& node) {
   if (auto words = words_in_braces(option.get_type_name()); !words.empty()) {
     return words;
@@ -127,7 +153,36 @@ std::vector<std::string> values_of(const CLI::Option& option, const OptionNode& 
   if (node.type == "GPU") {
     return profile_ids();
   }
-  return node.takes_value ? axis_values(node.names.back()) : std::vector<std::string>{};
+  if (!node.takes_value) {
+    return {};
+  }
+  auto values = values_read(node.names.back());
+  return values.empty() ? axis_values(node.names.back()) : values;
+}
+
+/// Whether an option is a field or an axis of the operation.
+bool has_option(const Operation& operation, std::string name) {
+  name.erase(0, name.find_first_not_of('-'));
+  const auto is_field = [&](const ProblemField& field) { return field.option == name; };
+  const bool is_asked = std::ranges::any_of(operation.fields(), is_field);
+  std::ranges::replace(name, '-', '_');
+  return is_asked || find_axis(operation, name) != nullptr;
+}
+
+/// Where --op is given, the help has no options that are other operations' alone.
+void hide_other_operations(CLI::App& app) {
+  const CLI::Option* const op = app.get_option_no_throw("--op");
+  const Operation* const asked = op == nullptr || op->results().empty()
+                                     ? nullptr
+                                     : find_operation_or_null(op->results().back());
+  for (CLI::Option* const option : app.get_options([](const CLI::Option*) { return true; })) {
+    const std::string name = option->get_name();
+    const bool is_some = std::ranges::any_of(
+        operations_of_swr(), [&](const Operation* one) { return has_option(*one, name); });
+    if (asked != nullptr && is_some && !has_option(*asked, name)) {
+      option->group("");
+    }
+  }
 }
 
 OptionNode option_node(const CLI::Option& option) {
@@ -192,8 +247,8 @@ std::vector<std::string> names_of(const std::vector<Node>& nodes) {
 }
 
 /// The innermost command that was recognised, and its name as it is typed.
-std::pair<const CLI::App*, std::string> innermost(const CLI::App& program) {
-  const CLI::App* app = &program;
+std::pair<CLI::App*, std::string> innermost(CLI::App& program) {
+  CLI::App* app = &program;
   std::string name = program.get_name();
   while (!app->get_subcommands().empty()) {
     app = app->get_subcommands().front();
@@ -203,7 +258,7 @@ std::pair<const CLI::App*, std::string> innermost(const CLI::App& program) {
 }
 
 /// An option or a command that nobody knows is the mistake, whatever else is missing because of it.
-[[noreturn]] void reject_parse(const CLI::App& program, const CLI::ParseError& error) {
+[[noreturn]] void reject_parse(CLI::App& program, const CLI::ParseError& error) {
   const auto [app, name] = innermost(program);
   const CommandNode node = command_node(*app);
   const auto unknown = program.remaining(true);
@@ -390,6 +445,7 @@ ParsedCommand CommandLine::parse(std::vector<std::string> words) {
   try {
     app_->parse(words);
   } catch (const CLI::CallForHelp&) {
+    hide_other_operations(*innermost(*app_).first);
     return {.help_text = app_->help()};
   } catch (const CLI::CallForVersion& version) {
     return {.help_text = std::string(version.what()) + "\n"};

@@ -50,6 +50,7 @@ void add_devices(CommandLine& line);
 void add_emit(CommandLine& line);
 void add_axes(CommandLine& line);
 void add_plan(CommandLine& line);
+void add_kernels(CommandLine& line);
 void add_db(CommandLine& line);
 void add_judge(CommandLine& line);
 void add_report(CommandLine& line);

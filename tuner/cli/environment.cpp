@@ -73,6 +73,7 @@ Environment read_environment() {
           .cache_dir = variable("SWR_CACHE_DIR"),
           .templates = variable("SWR_TEMPLATE_DIR"),
           .nvrtc = variable("SWR_NVRTC"),
+          .python = variable("SWR_PYTHON"),
           .xdg_data_home = variable("XDG_DATA_HOME"),
           .xdg_cache_home = variable("XDG_CACHE_HOME"),
           .xdg_state_home = variable("XDG_STATE_HOME"),

@@ -15,6 +15,7 @@ struct Environment {
   std::optional<std::string> cache_dir;       ///< SWR_CACHE_DIR
   std::optional<std::string> templates;       ///< SWR_TEMPLATE_DIR
   std::optional<std::string> nvrtc;           ///< SWR_NVRTC
+  std::optional<std::string> python;          ///< SWR_PYTHON
   std::optional<std::string> xdg_data_home;   ///< XDG_DATA_HOME
   std::optional<std::string> xdg_cache_home;  ///< XDG_CACHE_HOME
   std::optional<std::string> xdg_state_home;  ///< XDG_STATE_HOME

@@ -2,38 +2,36 @@
 // swr-tune explain: all that is known of one variant, measured or predicted, and what it says.
 #include "core/number_text.h"
 #include "core/operation.h"
-#include "model/predictor.h"
 #include "report/explain/explanation.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/cli/options.h"
-#include "tuner/predict/model_ranking.h"
+#include "tuner/predict/alternatives.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include "tuner/run/compile_queue.h"
+#include "tuner/run/progress.h"
 #include "tuner/run/tuner.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/store.h>
+#include <swr/version.h>
 
-#include <algorithm>
-#include <deque>
+#include <chrono>
+#include <filesystem>
 #include <memory>
-#include <numeric>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace swr::cli {
 namespace {
 
-/// The newest results of exactly this problem and device; none without a database.
-std::vector<StoredResult> stored_results(const Session& session, const Problem& problem,
-                                         const DeviceInfo& device) {
-  if (!std::filesystem::exists(database_path(session))) {
-    return {};
-  }
-  return Store(database_path(session), Store::Mode::read_only)
-      .results(problem, device, setting(session));
+/// Empty where there is no database.
+Store open_store(const Session& session) {
+  const auto path = database_path(session);
+  return std::filesystem::exists(path) ? Store(path, Store::Mode::read_only) : Store::in_memory();
 }
 
 /// Adds what was measured of the subject and of its counterpart.
@@ -59,7 +57,7 @@ ExplainSubject named_subject(const Session& session, const std::string& key, con
     throw Error(ErrorCode::invalid_argument,
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
   }
-  add_measured(stored_results(session, problem, device), subject);
+  add_measured(open_store(session).results(problem, device, setting(session)), subject);
   if (subject.measured) {
     subject.resources = subject.measured->resources;
   } else {
@@ -69,108 +67,59 @@ ExplainSubject named_subject(const Session& session, const std::string& key, con
   return subject;
 }
 
-/// Empty when there is no database, or nothing in it for exactly this problem and device.
+/// What a query answers, where that is of exactly this problem and device.
 std::optional<ExplainSubject> stored_subject(const Session& session, const Problem& problem,
                                              const DeviceInfo& device) {
-  const auto stored = stored_results(session, problem, device);
-  if (stored.empty()) {
+  const Store store = open_store(session);
+  const auto found = store.exact(problem, device, setting(session));
+  if (!found) {
     return std::nullopt;
   }
-  const auto match =
-      Store(database_path(session), Store::Mode::read_only).best(problem, device, setting(session));
-  if (!match || match->problem != problem || !same_device(match->device, device)) {
-    return std::nullopt;
+  const VariantResult& result = found->result;
+  ExplainSubject subject{.variant = result.variant,
+                         .resources = result.resources,
+                         .chosen = std::string(found->id == 0 ? "came with swr" : "best stored") +
+                                   " (" + std::string(to_string(result.provenance())) + " " +
+                                   time_text(result.time_us()) + ")"};
+  if (result.measurement() != nullptr) {
+    subject.measured = result;
   }
-  ExplainSubject subject{.variant = match->result.variant,
-                         .resources = match->result.resources,
-                         .chosen = "best stored (" +
-                                   std::string(to_string(match->result.provenance())) + " " +
-                                   time_text(match->result.time_us()) + ")"};
-  add_measured(stored, subject);
+  add_measured(store.results(problem, device, setting(session)), subject);
   return subject;
 }
 
-ExplainSubject predicted(const Variant& variant, const KernelResources& resources) {
-  return {.variant = variant,
-          .resources = resources,
+std::unique_ptr<Progress> progress_on(const Session& session) {
+  if (!session.environment.stderr_is_terminal) {
+    return std::make_unique<QuietProgress>();
+  }
+  return std::make_unique<StreamProgress>(session.err, true, std::chrono::steady_clock::now,
+                                          session.environment.stderr_width);
+}
+
+/// As swr-tune predicts it when no axis is named, in a store that nobody keeps.
+ExplainSubject predicted_subject(const Session& session, const Problem& problem,
+                                 const GpuProfile& profile) {
+  const Generator generator(supervised_generator_options(session));
+  PredictingEvaluator evaluator(profile);
+  Store store = Store::in_memory();
+  const TuneOptions options{
+      .search = {.strategy = StrategyKind::model},
+      .provenance = Provenance::predicted,
+      .run_id = store.begin_run({.command = session.command_line, .swr_version = SWR_VERSION})};
+  const TuneReport report =
+      tune(problem, evaluator, generator, store, options, *progress_on(session));
+  const VariantResult* const best = report.best();
+  if (best == nullptr) {
+    throw Error(ErrorCode::compile_failed, "no variant of " + to_string(problem) +
+                                               " survives compilation; see swr-tune --dry-run");
+  }
+  return {.variant = best->variant,
+          .resources = best->resources,
           .chosen = "best predicted; nothing is stored for this problem"};
 }
 
-[[noreturn]] void reject_uncompilable(const Problem& problem) {
-  throw Error(ErrorCode::compile_failed, "no variant of " + to_string(problem) +
-                                             " survives compilation; see swr-tune --dry-run");
-}
-
-/// Ranks the space and compiles from the best on until one survives.
-ExplainSubject first_of_ranking(const Session& session, const Problem& problem,
-                                const DeviceInfo& device) {
-  const std::vector<Variant> space = require_variants(problem, device, {}).variants;
-  const std::vector<double> times_us = model_predictor(problem, device, thread_count(0))(space);
-  std::vector<std::size_t> ranked(space.size());
-  std::iota(ranked.begin(), ranked.end(), std::size_t{0});
-  std::ranges::stable_sort(ranked, {}, [&](std::size_t place) { return times_us[place]; });
-  const Generator generator(supervised_generator_options(session));
-  for (const std::size_t place : ranked) {
-    const KernelResources resources =
-        generator.compile(problem, space[place], device.sm_arch).resources;
-    if (!check_compiled(problem, space[place], device, resources)) {
-      return predicted(space[place], resources);
-    }
-  }
-  reject_uncompilable(problem);
-}
-
-/// Compiles and predicts the whole space of the portable family.
-ExplainSubject best_of_compiled(const Session& session, const Problem& problem,
-                                const GpuProfile& profile) {
-  SpaceOptions space;
-  space.restrictions["family"] = {AxisValue(std::string(to_string(Family::portable)))};
-  const auto groups = group_by_kernel(require_variants(problem, profile.device, space).variants);
-  std::vector<Variant> kernels;
-  for (const auto& group : groups) {
-    kernels.push_back(group.front());
-  }
-  const Generator generator(supervised_generator_options(session));
-  const int threads = thread_count(0);
-  CompileQueue queue(threads, [&](const Variant& variant) {
-    return generator.compile(problem, variant, profile.device.sm_arch);
-  });
-  queue.want(kernels);
-  PredictingEvaluator evaluator(profile, threads);
-  std::deque<CompiledKernel> compiled;
-  std::vector<Contender> contenders;
-  for (const auto& group : groups) {
-    compiled.push_back(queue.take(group.front()));
-    for (const Variant& variant : group) {
-      contenders.push_back({variant, &compiled.back()});
-    }
-  }
-  evaluator.expect(problem, contenders);
-  std::optional<VariantResult> best;
-  for (const auto& [variant, kernel] : contenders) {
-    const VariantResult result = evaluator.evaluate(problem, variant, *kernel);
-    if (result.state == ResultState::ok && (!best || result.time_us() < best->time_us())) {
-      best = result;
-    }
-  }
-  if (!best) {
-    reject_uncompilable(problem);
-  }
-  return predicted(best->variant, best->resources);
-}
-
-/// Nothing is stored. A space whose walks are long is ranked by estimates.
-ExplainSubject predicted_subject(const Session& session, const Problem& problem,
-                                 const GpuProfile& profile) {
-  PredictingEvaluator model(profile);
-  const Variant usual = default_variant(problem, profile.device);
-  return model.predictor(problem).floor_us(problem, usual)
-             ? first_of_ranking(session, problem, profile.device)
-             : best_of_compiled(session, problem, profile);
-}
-
-/// The variant of --variant, else the best stored for this problem and device, else the best of the
-/// whole space by prediction.
+/// The variant of --variant, else what answers for this problem and device, else the best
+/// predicted.
 ExplainSubject choose_subject(const Session& session, const std::string& key,
                               const Problem& problem, const GpuProfile& profile) {
   if (!key.empty()) {
@@ -178,6 +127,36 @@ ExplainSubject choose_subject(const Session& session, const std::string& key,
   }
   const auto stored = stored_subject(session, problem, profile.device);
   return stored ? *stored : predicted_subject(session, problem, profile);
+}
+
+/// The best other value of each axis that the model tells apart, the most promising first.
+void print_alternatives(std::ostream& out, const std::vector<Alternative>& all) {
+  constexpr double kNoticeable = 0.98;
+  constexpr std::size_t kMostShown = 5;
+  std::set<std::string> axes;
+  for (const Alternative& one : all) {
+    const bool is_shown = one.time_ratio < kNoticeable && axes.size() < kMostShown &&
+                          axes.insert(one.choice.substr(0, one.choice.find('='))).second;
+    if (is_shown) {
+      out << (axes.size() == 1 ? "  By the model, all else equal: " : ", ") << one.choice
+          << " changes the time by " << change_text(1.0, one.time_ratio);
+    }
+  }
+  if (!axes.empty()) {
+    out << ".\n";
+  } else if (!all.empty()) {
+    out << "  By the model no other value of one axis saves 2 % of the time (" << all.size()
+        << " tried).\n";
+  }
+}
+
+Json alternatives_json(const std::vector<Alternative>& all) {
+  Json json = Json::array();
+  for (const Alternative& one : all) {
+    json.push_back(
+        {{"key", to_key(one.variant)}, {"choice", one.choice}, {"time_ratio", one.time_ratio}});
+  }
+  return json;
 }
 
 struct ExplainArguments {
@@ -194,12 +173,16 @@ int run_explain(const Session& session, ExplainArguments asked) {
   Json document = Json::object();
   document["explanations"] = Json::array();
   for (const Problem& problem : problems(asked.problem)) {
-    const auto explained = problem.operation().explain(
-        {problem, profile, choose_subject(session, asked.variant_key, problem, profile)});
+    const ExplainSubject subject = choose_subject(session, asked.variant_key, problem, profile);
+    const auto explained = problem.operation().explain({problem, profile, subject});
+    const auto others = alternatives(problem, subject.variant, profile.device, thread_count(0));
     if (session.common.json) {
-      document["explanations"].push_back(explained->json());
+      Json explanation = explained->json();
+      explanation["alternatives"] = alternatives_json(others);
+      document["explanations"].push_back(std::move(explanation));
     } else {
       explained->print(session.out);
+      print_alternatives(session.out, others);
     }
   }
   if (session.common.json) {
@@ -215,8 +198,8 @@ void add_explain(CommandLine& line) {
       {.name = "explain",
        .meaning = "Print every term of one variant's predicted time and L2 traffic",
        .footer = "Without --variant: the best stored for exactly this problem and GPU, else the "
-                 "best of the\n"
-                 "whole space by prediction.\n\n"
+                 "best that\n"
+                 "swr-tune predicts.\n\n"
                  "Example: swr-tune explain --gpu gb10 --seq 131072",
        .group = "Ask what is stored",
        .is_prose = true},

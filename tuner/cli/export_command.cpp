@@ -113,11 +113,11 @@ int run_export(const Session& session, ExportArguments options) {
   if (filter.devices.size() > 1 && filter.ops.empty()) {
     throw Error(ErrorCode::invalid_argument, "--gpu takes a list of GPUs with --spec alone");
   }
-  const Generator generator(supervised_generator_options(session));
+  const CubinSource cubins = cubins_with(supervised_generator_options(session));
   const Manifest manifest =
       options.format == "cpp"
-          ? export_package(store, cubins_of(generator), options.out, options.package_name, filter)
-          : export_kernels(store, cubins_of(generator), options.out, filter);
+          ? export_package(store, cubins, options.out, options.package_name, filter)
+          : export_kernels(store, cubins, options.out, filter);
   warn_about_rebuilt(session.err, manifest);
   if (session.common.json) {
     session.out << to_text(manifest);

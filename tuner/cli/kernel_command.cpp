@@ -144,7 +144,9 @@ int compile(const TuneSession& session, const GpuChoice& gpu, const std::vector<
   }
   if (failed > 0) {
     throw Error(ErrorCode::compile_failed,
-                std::to_string(failed) + " kernels cannot be compiled; their errors are above");
+                failed == 1 ? std::string("1 kernel cannot be compiled; its error is above")
+                            : std::to_string(failed) +
+                                  " kernels cannot be compiled; their errors are above");
   }
   return kExitSuccess;
 }
@@ -169,17 +171,33 @@ constexpr const char* kKernelFooter =
     R"(SPEC is swr's own JSON, a T1 file, or a .cu file with pragmas (docs/kernels.md). Its code runs on the GPU, in a process of its own; nothing of it is executed on the host.
 
 Examples:
-  swr-tune kernel blur.json --arg width=4096,8192
+  swr-tune kernel blur.json --arg n=100000,1000000
   swr-tune kernel blur.json --axis block_size_x=64,128 --budget 200
   swr-tune kernel blur.json --enumerate --gpu gb10
   swr-tune kernel blur.json --compile-only --gpu h200
-  swr-tune query --spec blur.json --arg width=5000)";
+  swr-tune query --spec blur.json --arg n=500000)";
 
 struct KernelArguments : TuneArguments {
   std::vector<std::string> axes;  ///< NAME=VALUE[,VALUE] of parameters.
   bool enumerates = false;
   bool compiles_only = false;
 };
+
+/// Throws: Error{no_driver} that says what can be done with a kernel where no GPU is.
+GpuChoice gpu_for(const Session& session, const std::string& gpu) {
+  try {
+    return choose_gpu(gpu);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_driver) {
+      throw;
+    }
+    throw Error(ErrorCode::no_driver,
+                "no GPU is here, and kernels of users are measured, not predicted; without one: "
+                "swr-tune kernel " +
+                    session.common.specs.front().string() +
+                    " --compile-only --gpu h200, or --dry-run or --enumerate with --gpu");
+  }
+}
 
 /// The run of tune that is asked, with the kernel in the place of --op.
 TuneSession session_of(const Session& session, const KernelArguments& asked) {
@@ -204,19 +222,20 @@ int run_kernel(const Session& asked_session, const KernelArguments& asked) {
     print_notes(session, spec);
   }
   if (!asked.enumerates && !asked.compiles_only) {
-    const bool is_predicted = options.gpus.empty() && choose_gpu(options.gpu).profile.has_value();
-    if (is_predicted) {
+    const bool is_absent =
+        options.gpus.empty() && gpu_for(session, options.gpu).profile.has_value();
+    if (is_absent && !options.dry_run) {
       reject(
-          "there is no model of kernels of users: tune on the GPU itself, or say "
-          "--enumerate or --compile-only with --gpu " +
+          "there is no model of kernels of users: tune on the GPU itself, or say --compile-only, "
+          "--dry-run or --enumerate with --gpu " +
           options.gpu);
     }
-    if (options.objective.empty()) {
+    if (options.objective.empty() && !options.dry_run) {
       options.objective = spec.objective;
     }
     return run_tune(session);
   }
-  const GpuChoice gpu = choose_gpu(options.gpu);
+  const GpuChoice gpu = gpu_for(session, options.gpu);
   const std::vector<Problem> wanted = problems(options.problem);
   return asked.enumerates ? enumerate(session, gpu, wanted, spec) : compile(session, gpu, wanted);
 }

@@ -76,7 +76,8 @@ void add_report(CommandLine& line) {
   auto [options, asked] = line.add<ReportArguments>(
       {.name = "report",
        .meaning = "Write what the database holds as one HTML page with charts",
-       .footer = "The page needs no network. Nothing is measured or predicted anew.\n\n"
+       .footer = "The page needs no network. Nothing is measured or tuned; the model draws miss "
+                 "curves.\n\n"
                  "Examples:\n"
                  "  swr-tune report --out report.html --db tuned.db\n"
                  "  swr-tune report --out report.html --db new.db --against old.db",

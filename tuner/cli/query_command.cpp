@@ -2,6 +2,7 @@
 #include "core/metrics.h"
 #include "core/number_text.h"
 #include "model/prediction_error.h"
+#include "report/explain/likely_text.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
@@ -18,6 +19,8 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace swr::cli {
 namespace {
@@ -27,6 +30,9 @@ struct Found {
   Answer answer;
   std::optional<StoredResult> stored;
   double prediction_error = 0.0;  ///< Of the stored result, as a share; 0 where it is not known.
+  double prediction_bias = 0.0;   ///< The same of prediction_bias().
+  /// What others' calls took for the stored result's problem on its device.
+  std::vector<std::pair<std::string, double>> peers = {};
 
   bool is_other_shape(const Problem& problem) const { return answer.stored_problem != problem; }
   bool is_other_device(const DeviceInfo& device) const {
@@ -43,8 +49,10 @@ Found find(const Lookup& lookup, const Store* store, const Problem& problem, con
     found.stored = store->result(found.answer.result_id);
     const DeviceInfo& device = found.stored->device;
     const bool is_asked = gpu.profile && same_device(device, gpu.device);
-    found.prediction_error = prediction_error(found.stored->problem, found.stored->result,
-                                              is_asked ? *gpu.profile : profile_for_device(device));
+    const GpuProfile profile = is_asked ? *gpu.profile : profile_for_device(device);
+    found.prediction_error = prediction_error(found.stored->problem, found.stored->result, profile);
+    found.prediction_bias = prediction_bias(found.stored->problem, found.stored->result, profile);
+    found.peers = store->peers(found.stored->problem, device);
   }
   return found;
 }
@@ -67,7 +75,8 @@ void print_match(std::ostream& out, const Problem& problem, const DeviceInfo& de
 
 /// Empty where it is not known, or something was measured.
 std::string uncertainty_text(const Found& found) {
-  return found.prediction_error > 0 ? ", uncertain by " + percent_text(found.prediction_error) : "";
+  return uncertain_time_text(found.answer.time_us.value_or(0.0), found.prediction_error,
+                             found.prediction_bias);
 }
 
 /// Of the problem that was asked, as Lookup expects it.
@@ -121,6 +130,10 @@ void print_answer(std::ostream& out, const Problem& problem, const DeviceInfo& d
   if (found.stored) {
     print_metrics(out, problem, device, found);
   }
+  for (const auto& [call, median_us] : found.peers) {
+    out << "against  " << call << ": " << time_text(median_us) << ", "
+        << significant_text(median_us / found.stored->result.time_us(), 3) << " times as long\n";
+  }
   if (answer.level == MatchLevel::default_only || answer.level == MatchLevel::modelled) {
     out << "note     nothing near this problem is stored; this is "
         << (answer.level == MatchLevel::modelled ? "chosen from its shape and the device"
@@ -152,6 +165,7 @@ Json answer_json(const Problem& problem, const DeviceInfo& device, const Found& 
   json["shipped"] = answer.shipped;
   json["prediction_error"] =
       found.prediction_error > 0 ? Json(found.prediction_error) : Json(nullptr);
+  json["prediction_bias"] = found.prediction_bias != 0.0 ? Json(found.prediction_bias) : Json();
   json["expected_us"] = answer.time_us ? Json(*answer.time_us) : Json(nullptr);
   if (!found.stored) {
     json["variant"] = answer.variant;
@@ -162,6 +176,10 @@ Json answer_json(const Problem& problem, const DeviceInfo& device, const Found& 
   }
   json["stored_problem"] = found.stored->problem;
   json["stored_device"] = found.stored->device;
+  json["against"] = Json::array();
+  for (const auto& [call, median_us] : found.peers) {
+    json["against"].push_back({{"call", call}, {"median_us", median_us}});
+  }
   json["result"] = result_record(found.stored->problem, found.stored->result);
   return json;
 }

@@ -56,6 +56,7 @@ void ReportSink::add(const TuneReport& report, std::string_view note, const Json
     std::ostringstream text;
     print_report(text, report,
                  {.top = session_.options.top,
+                  .verbose = session_.options.verbose,
                   .bold = environment.stdout_is_terminal && !environment.no_color,
                   .width = environment.stdout_width});
     session_.out << painted_for(environment, text.str()) << note << "\n";

@@ -45,13 +45,13 @@ Examples:
   swr-tune export --out kernels             cubins and manifest of all winners
 
 Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or values; 130 interrupted by Ctrl-C (what was found is stored and printed).
-Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, NO_COLOR, COLUMNS (docs/cli.md).)";
+Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, SWR_KERNELS, NO_COLOR, COLUMNS (docs/cli.md).)";
 
 void add_commands(CommandLine& line) {
   line.set_version("swr-tune " SWR_VERSION);
   for (const auto add : {add_tune, add_kernel, add_query, add_explain, add_calibrate, add_export,
-                         add_devices, add_emit, add_axes, add_plan, add_db, add_judge, add_report,
-                         add_watch, add_doctor, add_completion}) {
+                         add_kernels, add_devices, add_emit, add_axes, add_plan, add_db, add_judge,
+                         add_report, add_watch, add_doctor, add_completion}) {
     add(line);
   }
   line.set_footer(kFooter);
@@ -79,8 +79,8 @@ std::vector<std::string> with_command(std::span<const std::string> arguments,
   } else if (!line.has_command(all[0])) {
     line.reject_command(all[0]);
   }
-  const bool is_bare_db = all.size() == 1 && all[0] == "db";
-  if (is_bare_db) {
+  const bool is_bare_family = all.size() == 1 && (all[0] == "db" || all[0] == "kernels");
+  if (is_bare_family) {
     all.emplace_back("--help");
   }
   return all;

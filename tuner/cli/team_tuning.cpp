@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/team_tuning.h"
 
+#include "tuner/cli/peer_timing.h"
 #include "tuner/run/compile_queue.h"
 #include <swr/error.h>
 
@@ -126,12 +127,30 @@ TuneReport TeamTuning::tune_once(std::size_t member, Evaluator& evaluator, std::
   events.announce(problem, evaluator.device(), options.provenance);
   TuneReport report = swr::tune(problem, evaluator, kernels(problem, evaluator), one.store, options,
                                 tools_.progress.progress(member));
+  time_others(one, report, options.run_id);
   events.finish(report);
   if (tools_.range != nullptr && !report.interrupted) {
     tools_.range->learn(place, report);
   }
   finished_ = finished_ && !report.interrupted && !report.out_of_time;
   return report;
+}
+
+void TeamTuning::time_others(Member& one, TuneReport& report, long long run_id) const {
+  if (tools_.session.options.against.empty() || report.interrupted || report.best() == nullptr) {
+    return;
+  }
+  try {
+    const PeerTime peer =
+        time_peer(peer_choice(tools_.session, one.gpu), report.problem, report.device);
+    one.store.record_peer(run_id, report.problem, report.device, peer.call, peer.median_us);
+    report.peers.push_back(peer);
+  } catch (const Error& error) {
+    // What was tuned is reported all the same.
+    tools_.progress.quietly([&] {
+      tools_.session.err << "swr-tune: note: " << error.what() << "\n" << std::flush;
+    });
+  }
 }
 
 KernelSource TeamTuning::kernels(const Problem& problem, const Evaluator& evaluator) {

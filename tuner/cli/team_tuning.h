@@ -76,6 +76,8 @@ class TeamTuning final : public TeamWork {
                        std::size_t repetition);
   std::optional<Agreement> repeat(std::size_t member, Evaluator& evaluator, std::size_t place);
   KernelSource kernels(const Problem& problem, const Evaluator& evaluator);
+  /// Of --against, into the report and the database.
+  void time_others(Member& one, TuneReport& report, long long run_id) const;
 
   TuningTools tools_;
   TuneOptions options_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/tune_command.h"
 
+#include "core/number_text.h"
 #include "core/operation.h"
 #include "core/reject.h"
 #include "driver/devices.h"
@@ -11,12 +12,14 @@
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/live_view.h"
 #include "tuner/cli/measuring.h"
+#include "tuner/cli/peer_timing.h"
 #include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/team_tuning.h"
 #include "tuner/cli/work_source.h"
 #include "tuner/distribute/gpu_team.h"
 #include "tuner/distribute/work_list.h"
+#include "tuner/predict/model_ranking.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include "tuner/run/compile_queue.h"
 #include "tuner/run/tuner.h"
@@ -38,7 +41,7 @@ namespace swr::cli {
 namespace {
 
 constexpr const char* kTuneFooter =
-    R"(Axis options take comma-separated values and restrict the search to them; `swr-tune axes` explains them. Results go to stdout, progress and errors to stderr.
+    R"(Axis options take comma-separated values and restrict the search to them; `swr-tune axes` explains them. Results go to stdout, progress and errors to stderr. With --op NAME the help has the options of that operation alone.
 
 Examples:
   swr-tune --gpu gb10 --seq 131072
@@ -127,6 +130,10 @@ void add_measuring_options(OptionList& options, TuneArguments& run, CLI::Option*
                 "L2 when a timed launch begins: warm (what the launch before left) or cold");
   options.add("--repeat N", run.repeat, "Tune N times and report whether the choices agree",
               {.group = group, .shows_usual = true, .at_least = 1});
+  options.add("--against", run.against,
+              "Time another library's call beside the best: torch, or cublaslt for matrix "
+              "products, through the PyTorch of SWR_PYTHON or python3",
+              {.group = group, .words = {"torch", "cublaslt"}});
   options.add("--no-counters", run.no_counters, "Measure without hardware counters",
               {.group = group});
   options.add("--deadline S", run.deadline_s,
@@ -252,19 +259,48 @@ std::string next_steps(const TuneSession& session, const TuneReport& report) {
   if (report.best() == nullptr) {
     return stored;
   }
-  return stored + "use it: swr-tune query " + "--gpu " + session.options.gpu +
-         problem_arguments(report.problem) + db + "\nship it: swr-tune export --out DIR" + db +
-         "\n";
+  const std::string query =
+      "swr-tune query --gpu " + session.options.gpu + problem_arguments(report.problem) + db + "\n";
+  return session.options.verbose
+             ? stored + "use it: " + query + "ship it: swr-tune export --out DIR" + db + "\n"
+             : "next: " + query;
+}
+
+/// A space in the order of the model's ranking, with its times; without a model as it is listed.
+struct RankedSpace {
+  SearchSpace space;
+  std::vector<double> times_us;  ///< Of the variants; empty without a model.
+};
+
+RankedSpace ranked_space(const Problem& problem, const GpuChoice& gpu, const SpaceOptions& options,
+                         int threads) {
+  RankedSpace ranked{require_variants(problem, gpu.device, options), {}};
+  if (problem.operation().model() == nullptr) {
+    return ranked;
+  }
+  const std::vector<Variant> listed = ranked.space.variants;
+  const auto times = model_predictor(problem, gpu.device, thread_count(threads))(listed);
+  const std::vector<double>& times_us = times->all_us();
+  ranked.space.variants.clear();
+  for (const std::size_t place : shortlist(listed, times_us)) {
+    ranked.space.variants.push_back(listed[place]);
+    ranked.times_us.push_back(times_us[place]);
+  }
+  return ranked;
 }
 
 void print_plan(std::ostream& out, const Problem& problem, const GpuChoice& gpu,
-                const SearchSpace& space) {
+                const RankedSpace& ranked) {
+  const auto& [space, times_us] = ranked;
+  const bool is_predicted = gpu.profile && !times_us.empty();
   out << to_string(problem) << " on " << describe(gpu.device) << ", would be "
-      << to_string(gpu.provenance()) << ": " << space.variants.size() << " variants of "
-      << group_by_kernel(space.variants).size() << " kernels, " << space.dropped.size()
-      << " dropped\n";
-  for (const Variant& variant : space.variants) {
-    out << "run   " << to_key(variant) << "\n";
+      << to_string(is_predicted ? Provenance::predicted : Provenance::measured) << ": "
+      << space.variants.size() << " variants of " << group_by_kernel(space.variants).size()
+      << " kernels, " << space.dropped.size() << " dropped"
+      << (times_us.empty() ? "" : "; ranked by the model, nothing compiled") << "\n";
+  for (std::size_t i = 0; i < space.variants.size(); ++i) {
+    out << "run   " << to_key(space.variants[i])
+        << (times_us.empty() ? "" : "  " + time_text(times_us[i])) << "\n";
   }
   for (const DroppedVariant& dropped : space.dropped) {
     out << "drop  " << to_key(dropped.variant) << "  " << dropped.constraint << ": "
@@ -272,15 +308,19 @@ void print_plan(std::ostream& out, const Problem& problem, const GpuChoice& gpu,
   }
 }
 
-Json plan_json(const Problem& problem, const SearchSpace& space) {
+Json plan_json(const Problem& problem, const RankedSpace& ranked) {
   Json plan = Json::object();
   plan["problem"] = problem;
   plan["variants"] = Json::array();
-  for (const Variant& variant : space.variants) {
+  for (const Variant& variant : ranked.space.variants) {
     plan["variants"].push_back(to_key(variant));
   }
+  plan["predicted_us"] = Json::array();
+  for (const double time_us : ranked.times_us) {
+    plan["predicted_us"].push_back(std::isfinite(time_us) ? Json(time_us) : Json());
+  }
   plan["dropped"] = Json::array();
-  for (const DroppedVariant& dropped : space.dropped) {
+  for (const DroppedVariant& dropped : ranked.space.dropped) {
     plan["dropped"].push_back({{"variant", to_key(dropped.variant)},
                                {"constraint", dropped.constraint},
                                {"reason", dropped.reason}});
@@ -293,11 +333,11 @@ int dry_run(const TuneSession& session, const GpuChoice& gpu, const std::vector<
   auto json = document(session, gpu.provenance(), gpu.device);
   json["plans"] = Json::array();
   for (const Problem& problem : wanted) {
-    const SearchSpace space = require_variants(problem, gpu.device, space_options);
+    const RankedSpace ranked = ranked_space(problem, gpu, space_options, session.options.jobs);
     if (session.common.json) {
-      json["plans"].push_back(plan_json(problem, space));
+      json["plans"].push_back(plan_json(problem, ranked));
     } else {
-      print_plan(session.out, problem, gpu, space);
+      print_plan(session.out, problem, gpu, ranked);
     }
   }
   if (session.common.json) {
@@ -543,6 +583,20 @@ void require_measurable(const TuneOptions& options, int repeat) {
   }
 }
 
+/// Before anything is tuned.
+void require_comparable(const TuneSession& session, const GpuChoice& gpu,
+                        const std::vector<Problem>& problems) {
+  if (session.options.against.empty()) {
+    return;
+  }
+  if (gpu.provenance() != Provenance::measured) {
+    throw Error(ErrorCode::invalid_argument, "--against times a call on the GPU itself, and " +
+                                                 gpu.device.name +
+                                                 " is not here: leave out --gpu, or --against");
+  }
+  require_peer(peer_choice(session, gpu), problems);
+}
+
 /// A search of a range learns from each length what to tune next, in one process on one GPU.
 void require_one_range(const TuneArguments& options, const std::vector<int>& lengths,
                        const std::vector<Problem>& wanted, const std::vector<Problem>& all) {
@@ -610,7 +664,13 @@ void add_run_options(OptionList& options, TuneArguments& run, CLI::Option* gpus)
               {.group = "Output", .shows_usual = true, .at_least = 1});
   add_json_option(options);
   add_quiet_option(options);
-  options.add("--dry-run", run.dry_run, "List what would run and what is dropped, and why");
+  options.add("--verbose", run.verbose,
+              "Say more than the best: its key, ties, finals, orders, what failed or was dropped, "
+              "where the time went",
+              {.group = "Output"});
+  options.add("--dry-run", run.dry_run,
+              "List what would run, as the model ranks it without compiling, and what is dropped, "
+              "and why");
   options.add("--jobs N", run.jobs,
               "Threads that compile, and as many that predict; 0 is one per processor",
               {.shows_usual = true, .at_least = 0});
@@ -673,8 +733,10 @@ int run_tune(const TuneSession& asked) {
                            .search = search_options(session, gpu.provenance()),
                            .compile_threads = options.jobs,
                            .provenance = gpu.provenance(),
+                           .setting = setting(session),
                            .objective = objective_options(options)};
   require_measurable(tune_options, options.repeat);
+  require_comparable(session, gpu, wanted);
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }

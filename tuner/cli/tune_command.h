@@ -41,6 +41,7 @@ struct TuneArguments {
   bool watch = false;
   int port = 0;
   std::size_t top = 20;
+  bool verbose = false;
   bool dry_run = false;
 
   int jobs = 0;
@@ -59,6 +60,8 @@ struct TuneArguments {
   /// The same of the whole run.
   std::string within;
   bool force = false;
+  /// Whose calls are timed beside the best; empty for nobody's.
+  std::string against;
   /// What is the best; empty where it is not said.
   std::string objective;
   /// Measure energy whatever the objective, and of how many variants.

@@ -6,11 +6,14 @@
 #include "tuner/predict/predicting_evaluator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -18,24 +21,75 @@ namespace {
 /// Variants of a space with floors whose schedules are walked to rank it.
 constexpr std::size_t kMostWalked = 96;
 
-/// Times by the model of kernels of the resources estimated; infinity for one that cannot run.
-std::vector<double> predicted_us(PredictingEvaluator& model, const Problem& problem,
-                                 const std::vector<Variant>& variants) {
-  std::vector<CompiledKernel> kernels(variants.size());
-  std::vector<Contender> contenders;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    kernels[i].resources = model.predictor(problem).estimated_resources(problem, variants[i]);
-    contenders.push_back({variants[i], &kernels[i]});
+/// Times by the model of kernels of the resources estimated.
+class ModelledTimes final : public PredictedTimes {
+ public:
+  ModelledTimes(const Problem& problem, const DeviceInfo& device, int threads,
+                const std::vector<Variant>& variants)
+      : problem_(problem),
+        variants_(variants),
+        kernels_(variants.size()),
+        is_bounded_(variants.size(), false),
+        model_(profile_for_device(device), threads) {
+    for (std::size_t place = 0; place < variants.size(); ++place) {
+      kernels_[place].resources =
+          model_.predictor(problem_).estimated_resources(problem_, variants[place]);
+      at_least_us_.push_back(
+          model_.bound_us(problem_, variants[place], kernels_[place], BoundBy::sums));
+      is_known_.push_back(std::isinf(at_least_us_.back()));
+    }
   }
-  model.expect(problem, contenders);
-  std::vector<double> times_us;
-  for (const auto& [variant, kernel] : contenders) {
-    const VariantResult result = model.evaluate(problem, variant, *kernel);
-    times_us.push_back(result.state == ResultState::ok ? result.time_us()
-                                                       : std::numeric_limits<double>::infinity());
+
+  PredictingEvaluator& model() { return model_; }
+
+  /// Predicts what has no bound: such models walk nothing.
+  void predict_unbounded() {
+    std::vector<std::size_t> places;
+    for (std::size_t place = 0; place < variants_.size(); ++place) {
+      if (at_least_us_[place] <= 0.0) {
+        places.push_back(place);
+      }
+    }
+    predict(places);
   }
-  return times_us;
-}
+
+ private:
+  void refine_unknown(const std::vector<std::size_t>& places) override {
+    std::vector<std::size_t> bounded;
+    for (const std::size_t place : places) {
+      if (is_bounded_[place]) {
+        bounded.push_back(place);
+        continue;
+      }
+      at_least_us_[place] =
+          std::max(at_least_us_[place],
+                   model_.bound_us(problem_, variants_[place], kernels_[place], BoundBy::timeline));
+      is_bounded_[place] = true;
+    }
+    predict(bounded);
+  }
+
+  void predict(const std::vector<std::size_t>& places) {
+    std::vector<Contender> contenders;
+    for (const std::size_t place : places) {
+      contenders.push_back({variants_[place], &kernels_[place]});
+    }
+    model_.expect(problem_, contenders);
+    for (const std::size_t place : places) {
+      const VariantResult result = model_.evaluate(problem_, variants_[place], kernels_[place]);
+      at_least_us_[place] = result.state == ResultState::ok
+                                ? result.time_us()
+                                : std::numeric_limits<double>::infinity();
+      is_known_[place] = true;
+    }
+  }
+
+  Problem problem_;
+  std::vector<Variant> variants_;
+  std::vector<CompiledKernel> kernels_;  ///< Their resources.
+  std::vector<bool> is_bounded_;         ///< By timelines.
+  PredictingEvaluator model_;
+};
 
 /// Empty where the operation has none.
 std::vector<double> floors_us(PredictingEvaluator& model, const Problem& problem,
@@ -74,37 +128,31 @@ double median_excess(const std::vector<std::size_t>& places, const std::vector<d
 
 /// Only what the floors put first is walked. The others keep their floors, raised as much as the
 /// walk raised those.
-std::vector<double> ranking_by_floors_us(PredictingEvaluator& model, const Problem& problem,
-                                         const std::vector<Variant>& variants,
-                                         std::vector<double> times_us) {
-  const std::vector<std::size_t> walked = lowest(times_us, kMostWalked);
-  std::vector<Variant> chosen;
-  for (const std::size_t place : walked) {
-    chosen.push_back(variants[place]);
-  }
-  const std::vector<double> walked_us = predicted_us(model, problem, chosen);
-  std::vector<double> predicted = times_us;
-  for (std::size_t i = 0; i < walked.size(); ++i) {
-    predicted[walked[i]] = walked_us[i];
-  }
-  const double excess = median_excess(walked, times_us, predicted);
-  for (double& time_us : times_us) {
+std::vector<double> ranking_by_floors_us(PredictedTimes& times, std::vector<double> floors_us) {
+  const std::vector<std::size_t> walked = lowest(floors_us, kMostWalked);
+  times.make_known(walked);
+  const double excess = median_excess(walked, floors_us, times.at_least_us());
+  for (double& time_us : floors_us) {
     time_us *= excess;
   }
   for (const std::size_t place : walked) {
-    times_us[place] = predicted[place];
+    floors_us[place] = times.at_least_us()[place];
   }
-  return times_us;
+  return floors_us;
 }
 
 }  // namespace
 
 PredictTimes model_predictor(const Problem& problem, const DeviceInfo& device, int threads) {
-  return [problem, device, threads](const std::vector<Variant>& variants) {
-    PredictingEvaluator model(profile_for_device(device), threads);
-    std::vector<double> floors = floors_us(model, problem, variants);
-    return floors.empty() ? predicted_us(model, problem, variants)
-                          : ranking_by_floors_us(model, problem, variants, std::move(floors));
+  return [problem, device,
+          threads](const std::vector<Variant>& variants) -> std::shared_ptr<PredictedTimes> {
+    auto times = std::make_shared<ModelledTimes>(problem, device, threads, variants);
+    std::vector<double> floors = floors_us(times->model(), problem, variants);
+    if (!floors.empty()) {
+      return std::make_shared<PredictedTimes>(ranking_by_floors_us(*times, std::move(floors)));
+    }
+    times->predict_unbounded();
+    return times;
   };
 }
 
@@ -124,31 +172,82 @@ struct Alike {
   }
 };
 
+/// Variants of which a time is no more than this above the fastest cannot be told apart.
+constexpr double kIndistinguishable = 0.002;
+
+struct Shortlist {
+  std::vector<std::size_t> order;
+  std::vector<double> time_us;  ///< By place, those that stand for the predicted ones.
+};
+
+Shortlist shortlisted(std::span<const Variant> variants, std::span<const double> predicted_us) {
+  constexpr double kTwinHandicap = 1.02;
+  const Alike alike(variants, predicted_us);
+  const auto fastest_us = [&](std::size_t i) { return alike.fastest_us.at(alike.plain[i]); };
+  Shortlist list;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const bool is_slower = predicted_us[i] > fastest_us(i) * (1 + kIndistinguishable);
+    list.time_us.push_back(is_slower ? predicted_us[i] : fastest_us(i));
+  }
+  list.order.resize(variants.size());
+  std::iota(list.order.begin(), list.order.end(), std::size_t{0});
+  std::ranges::sort(list.order, [&](std::size_t a, std::size_t b) {
+    return std::tie(list.time_us[a], variants[a]) < std::tie(list.time_us[b], variants[b]);
+  });
+  std::set<Variant> named;
+  for (const std::size_t i : list.order) {
+    const bool is_named = !named.insert(alike.plain[i]).second;
+    list.time_us[i] *= is_named && list.time_us[i] <= fastest_us(i) ? kTwinHandicap : 1.0;
+  }
+  std::ranges::stable_sort(list.order, {}, [&](std::size_t i) { return list.time_us[i]; });
+  return list;
+}
+
+/// Places of unknown times that may be `most_us` or less, some of the lowest.
+std::vector<std::size_t> most_promising(const PredictedTimes& times, double most_us) {
+  constexpr std::size_t kAtOnce = 16;
+  std::vector<std::size_t> places;
+  for (std::size_t place = 0; place < times.at_least_us().size(); ++place) {
+    if (!times.is_known(place) && times.at_least_us()[place] <= most_us) {
+      places.push_back(place);
+    }
+  }
+  std::ranges::stable_sort(places, {}, [&](std::size_t i) { return times.at_least_us()[i]; });
+  places.resize(std::min(places.size(), kAtOnce));
+  return places;
+}
+
+/// The times that are known, for infinite those that are not.
+std::vector<double> known_us(const PredictedTimes& times) {
+  std::vector<double> known = times.at_least_us();
+  for (std::size_t place = 0; place < known.size(); ++place) {
+    known[place] = times.is_known(place) ? known[place] : std::numeric_limits<double>::infinity();
+  }
+  return known;
+}
+
 }  // namespace
 
 std::vector<std::size_t> shortlist(std::span<const Variant> variants,
                                    std::span<const double> predicted_us) {
-  constexpr double kIndistinguishable = 0.002;
-  constexpr double kTwinHandicap = 1.02;
-  const Alike alike(variants, predicted_us);
-  const auto fastest_us = [&](std::size_t i) { return alike.fastest_us.at(alike.plain[i]); };
-  std::vector<double> time_us;  // The same for those that cannot be told apart.
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    const bool is_slower = predicted_us[i] > fastest_us(i) * (1 + kIndistinguishable);
-    time_us.push_back(is_slower ? predicted_us[i] : fastest_us(i));
+  return shortlisted(variants, predicted_us).order;
+}
+
+// What is left unknown is slower than the last one of the list, and than all that it might be taken
+// for equal to.
+std::vector<std::size_t> first_of_shortlist(std::span<const Variant> variants,
+                                            PredictedTimes& times, std::size_t count) {
+  count = std::min(count, variants.size());
+  for (;;) {
+    Shortlist list = shortlisted(variants, known_us(times));
+    const double last_us = count == 0 ? 0.0 : list.time_us[list.order[count - 1]];
+    const auto places = most_promising(times, last_us * (1 + kIndistinguishable));
+    if (places.empty()) {
+      list.order.resize(count);
+      return std::move(list.order);
+    }
+    times.refine(places);
   }
-  std::vector<std::size_t> order(variants.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::tie(time_us[a], variants[a]) < std::tie(time_us[b], variants[b]);
-  });
-  std::set<Variant> named;
-  for (const std::size_t i : order) {
-    const bool is_named = !named.insert(alike.plain[i]).second;
-    time_us[i] *= is_named && time_us[i] <= fastest_us(i) ? kTwinHandicap : 1.0;
-  }
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return time_us[i]; });
-  return order;
 }
 
 }  // namespace swr

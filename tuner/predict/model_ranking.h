@@ -14,7 +14,8 @@
 
 namespace swr {
 
-/// Predicts with the profile of the device, on `threads` threads. The arguments are copied.
+/// Predicts with the profile of the device, on `threads` threads. The arguments are copied. Times
+/// that take a walk are not known at first.
 PredictTimes model_predictor(const Problem& problem, const DeviceInfo& device, int threads);
 
 /// Indices of all variants, those to measure first in front: by predicted time, equal times in the
@@ -24,5 +25,9 @@ PredictTimes model_predictor(const Problem& problem, const DeviceInfo& device, i
 /// measuring one says nearly all of the others. Requires: a time for each variant.
 std::vector<std::size_t> shortlist(std::span<const Variant> variants,
                                    std::span<const double> predicted_us);
+
+/// The first `count` of the shortlist. Predicts no more than it takes to tell them.
+std::vector<std::size_t> first_of_shortlist(std::span<const Variant> variants,
+                                            PredictedTimes& times, std::size_t count);
 
 }  // namespace swr

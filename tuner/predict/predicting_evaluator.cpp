@@ -9,9 +9,12 @@
 #include <swr/error.h>
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace swr {
@@ -31,6 +34,16 @@ struct PredictingEvaluator::Impl {
                                                    "; tune it on a GPU, without --gpu");
     }
     return *known;
+  }
+
+  /// Why a kernel cannot be predicted; empty when it can.
+  std::optional<std::string> refusal(const Problem& problem, const Variant& variant,
+                                     const KernelResources& resources, int ctas_per_sm) {
+    if (const auto violated = check_compiled(problem, variant, profile.device, resources)) {
+      return violated->constraint + ": " + violated->reason;
+    }
+    const auto beyond = predictor(problem.operation()).beyond_limits(problem, variant, ctas_per_sm);
+    return beyond ? std::optional("model_limits: " + *beyond) : std::nullopt;
   }
 
   /// Walks what evaluate() will ask for.
@@ -66,27 +79,29 @@ Predictor& PredictingEvaluator::predictor(const Problem& problem) {
 
 VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Variant& variant,
                                             const CompiledKernel& kernel) {
-  const DeviceInfo& gpu = device();
   VariantResult result;
   result.variant = variant;
   result.resources = kernel.resources;
   result.smem_bytes = smem_bytes(problem, variant);
-  result.ctas_per_sm = occupancy(kernel.resources, problem, variant, gpu).ctas_per_sm;
+  result.ctas_per_sm = occupancy(kernel.resources, problem, variant, device()).ctas_per_sm;
   result.cubin_digest = kernel.cubin_digest;
   result.outcome = Prediction{};
-  if (const auto violated = check_compiled(problem, variant, gpu, kernel.resources)) {
+  if (auto refused = impl_->refusal(problem, variant, kernel.resources, result.ctas_per_sm)) {
     result.state = ResultState::constraint;
-    result.detail = violated->constraint + ": " + violated->reason;
+    result.detail = *std::move(refused);
     return result;
   }
-  Predictor& model = predictor(problem);
-  if (const auto beyond = model.beyond_limits(problem, variant, result.ctas_per_sm)) {
-    result.state = ResultState::constraint;
-    result.detail = "model_limits: " + *beyond;
-    return result;
-  }
-  result.outcome = model.predict(problem, variant, result.resources, result.ctas_per_sm);
+  result.outcome =
+      predictor(problem).predict(problem, variant, result.resources, result.ctas_per_sm);
   return result;
+}
+
+double PredictingEvaluator::bound_us(const Problem& problem, const Variant& variant,
+                                     const CompiledKernel& kernel, BoundBy by) {
+  const int ctas_per_sm = occupancy(kernel.resources, problem, variant, device()).ctas_per_sm;
+  return impl_->refusal(problem, variant, kernel.resources, ctas_per_sm)
+             ? std::numeric_limits<double>::infinity()
+             : predictor(problem).bound_us(problem, variant, kernel.resources, ctas_per_sm, by);
 }
 
 void PredictingEvaluator::complete(const Problem& problem, VariantResult& known) {

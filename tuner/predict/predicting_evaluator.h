@@ -3,14 +3,13 @@
 // L2 and turns the work into a time.
 #pragma once
 
+#include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/evaluator.h"
 
 #include <memory>
 
 namespace swr {
-
-class Predictor;
 
 /// Thread-safe: variants may be evaluated from several threads at once.
 class PredictingEvaluator final : public Evaluator {
@@ -28,6 +27,9 @@ class PredictingEvaluator final : public Evaluator {
   /// Variants that differ only in axes the L2 does not see share one walk of the schedule.
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
+  /// What the time of evaluate() does not go below, without a walk; infinity where it gives none.
+  double bound_us(const Problem& problem, const Variant& variant, const CompiledKernel& kernel,
+                  BoundBy by);
   void complete(const Problem& problem, VariantResult& known) override;
   void expect(const Problem& problem, std::span<const Contender> contenders) override;
   std::size_t kernels_ahead() const override;

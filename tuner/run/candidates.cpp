@@ -5,6 +5,7 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <numeric>
@@ -35,6 +36,19 @@ std::string nothing_left_message(const Problem& problem, const DeviceInfo& devic
          "; choose other tiles or axis values";
 }
 
+/// As many as a screen shows beside what follows.
+std::vector<RankedGuess> first_ranked(const std::vector<Variant>& space, PredictedTimes& times) {
+  constexpr std::size_t kShown = 5;
+  std::vector<RankedGuess> first;
+  for (const std::size_t place : first_of_shortlist(space, times, kShown)) {
+    const double time_us = times.at_least_us()[place];
+    if (std::isfinite(time_us)) {
+      first.push_back({space[place], time_us});
+    }
+  }
+  return first;
+}
+
 }  // namespace
 
 std::vector<Variant> candidates(TuneReport& report, const TuneOptions& options) {
@@ -55,9 +69,14 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
     progress.phase("predicting " + std::to_string(variants.size()) +
                    " variants to choose what to try first");
   }
-  return make_strategy(
-      options.search, std::move(variants),
-      model_predictor(report.problem, report.device, thread_count(options.compile_threads)));
+  const auto predict =
+      model_predictor(report.problem, report.device, thread_count(options.compile_threads));
+  return make_strategy(options.search, std::move(variants), [&](const std::vector<Variant>& space) {
+    auto times = predict(space);
+    report.ranking = first_ranked(space, *times);
+    progress.ranked(report.ranking);
+    return times;
+  });
 }
 
 std::vector<Variant> choose_rivals(const TuneReport& report, const TuneOptions& options,

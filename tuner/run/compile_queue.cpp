@@ -99,6 +99,13 @@ std::optional<CompiledKernel> CompileQueue::take(const Variant& variant,
   return kernel.get();
 }
 
+bool CompileQueue::is_ready(const Variant& variant) {
+  const std::lock_guard lock(state_->mutex);
+  const auto begun = state_->begun.find(variant);
+  return begun != state_->begun.end() &&
+         begun->second.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
 void CompileQueue::abandon() {
   for (std::jthread& thread : threads_) {
     thread.request_stop();

@@ -47,6 +47,9 @@ class CompileQueue {
   std::optional<CompiledKernel> take(const Variant& variant,
                                      const std::function<bool()>& stop_requested);
 
+  /// Whether take() would not wait.
+  bool is_ready(const Variant& variant);
+
   /// Leaves the compilations in hand to their threads, which nobody waits for: a compilation cannot
   /// be broken off. What `compile` uses has to live as long as the process does.
   void abandon();

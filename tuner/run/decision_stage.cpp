@@ -100,27 +100,28 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
   report.tie_threshold = options.finals->tie_threshold;
 }
 
-void prefer_robust(TuneReport& report, Store& store, long long run_id) {
+void prefer_robust(TuneReport& report, Store& store, const TuneOptions& options) {
   report.robust = choose_robust(report.results);
-  if (!report.robust || report.robust->place == 0) {
+  if (report.robust) {
+    const auto robust = report.results.begin() + static_cast<std::ptrdiff_t>(report.robust->place);
+    std::rotate(report.results.begin(), robust, robust + 1);
+    report.robust->place = 0;
+  }
+  const VariantResult* const best = report.best();
+  const auto other =
+      best == nullptr ? std::nullopt : store.exact(report.problem, report.device, options.setting);
+  if (!other || other->result.provenance() != Provenance::predicted ||
+      other->result.variant == best->variant) {
     return;
   }
-  const auto fastest = report.results.begin();
-  const auto robust = fastest + static_cast<std::ptrdiff_t>(report.robust->place);
-  const auto known = store.known_decision(run_id, report.problem, report.device);
-  if (!known || known->finalists.front().result.variant != robust->variant) {
-    const double ratio = robust->time_us() / fastest->time_us();
-    store.record_decision(run_id, report.problem, report.device,
-                          std::vector<Finalist>{{.result = *robust, .tied = true},
-                                                {.result = *fastest,
-                                                 .ratio = 1 / ratio,
-                                                 .ratio_low = 1 / ratio,
-                                                 .ratio_high = 1 / ratio,
-                                                 .tied = true}},
-                          kModelTie);
-  }
-  std::rotate(fastest, robust, robust + 1);
-  report.robust->place = 0;
+  // The store answers with it unless the other is faster by more than a tie.
+  const double ratio = other->result.time_us() / best->time_us();
+  store.record_decision(
+      options.run_id, report.problem, report.device,
+      std::vector<Finalist>{
+          {.result = *best, .tied = true},
+          {.result = other->result, .ratio = ratio, .ratio_low = ratio, .ratio_high = ratio}},
+      kModelTie);
 }
 
 std::map<Variant, double> comparable_times_us(const TuneReport& report) {

@@ -43,6 +43,10 @@ namespace {
 
 using Places = std::vector<std::size_t>;
 
+/// Races after which it is enough that the winner is behind nobody by more than a tie: who of the
+/// tied wins may then differ from run to run.
+constexpr int kEnoughRaces = 16;
+
 /// Stands for the time of who was not in a race.
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
@@ -260,6 +264,29 @@ Places in_doubt(const Problem& problem, std::span<const VariantResult> results, 
   return is_decided ? Places{} : kept;
 }
 
+/// Whether beyond doubt nobody is faster than who would win now by more than a tie.
+bool is_good_enough(const Problem& problem, std::span<const VariantResult> results,
+                    const SharedRaces& shared, const FinalsOptions& options) {
+  const RaceTimes& races = shared.times_us();
+  const std::size_t reference = fastest(races);
+  Places open;
+  Places tied;
+  for (std::size_t place = 0; place < races.size(); ++place) {
+    if (!shared.slower().contains(place)) {
+      const Interval ratio = certain_ratio(races, place, reference, options.confidence);
+      open.push_back(place);
+      if ((ratio.low + ratio.high) / 2 < 1.0 + options.tie_threshold) {
+        tied.push_back(place);
+      }
+    }
+  }
+  const std::size_t winner = first_of_tied(problem, results, tied);
+  return std::ranges::all_of(open, [&](std::size_t place) {
+    const Interval ratio = certain_ratio(races, place, winner, options.confidence);
+    return ratio.low * (1.0 + options.tie_threshold) >= 1.0;
+  });
+}
+
 /// Races until nothing is in doubt, looking each time their number has doubled: every look is a
 /// chance to err.
 void run_races(const Problem& problem, std::span<const VariantResult> finalists,
@@ -267,7 +294,9 @@ void run_races(const Problem& problem, std::span<const VariantResult> finalists,
   shared.race_until(options.first_races);
   while (shared.may_go_on()) {
     Places doubtful = in_doubt(problem, finalists, shared, options);
-    if (doubtful.empty()) {
+    const bool may_end =
+        shared.races() >= kEnoughRaces && is_good_enough(problem, finalists, shared, options);
+    if (doubtful.empty() || may_end) {
       return;
     }
     shared.choose(std::move(doubtful));

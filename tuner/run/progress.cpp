@@ -2,6 +2,7 @@
 #include "tuner/run/progress.h"
 
 #include "core/number_text.h"
+#include "core/operation.h"
 
 #include <algorithm>
 #include <ostream>
@@ -36,6 +37,7 @@ std::string failures_text(const std::map<ResultState, std::size_t>& failures) {
 void Progress::known(const VariantResult& /*result*/) {}
 void Progress::kernel(bool /*from_cache*/) {}
 void Progress::phase(const std::string& /*doing*/) {}
+void Progress::ranked(const std::vector<RankedGuess>& /*first*/) {}
 void Progress::tick() {}
 void Progress::device_idle(double /*idle_s*/) {}
 
@@ -169,6 +171,18 @@ void StreamProgress::phase(const std::string& doing) {
       works_ = true;
     }
     line_.write(status());
+  }
+}
+
+void StreamProgress::ranked(const std::vector<RankedGuess>& first) {
+  const std::lock_guard lock(mutex_);
+  if (first.empty()) {
+    return;
+  }
+  line_.print("by the model, before anything is compiled:");
+  for (const RankedGuess& guess : first) {
+    line_.print("  " + time_text(guess.time_us) + "  " +
+                guess.variant.operation().description(guess.variant));
   }
 }
 

@@ -13,8 +13,15 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace swr {
+
+/// A variant as the model ranks it before anything is compiled.
+struct RankedGuess {
+  Variant variant;
+  double time_us = 0.0;
+};
 
 /// Told of every step of a tuning run. Called from one thread, but for tick().
 class Progress {
@@ -33,6 +40,8 @@ class Progress {
   /// What goes on while no variant is evaluated, "counting L2 misses of 12 variants"; empty when
   /// variants are evaluated again. Before begin() too.
   virtual void phase(const std::string& doing);
+  /// The first of the model's ranking, before begin().
+  virtual void ranked(const std::vector<RankedGuess>& first);
   /// Time has passed. Called from any thread, so that waiting can be seen.
   virtual void tick();
   /// The time since begin() in which the device waited for the host, in seconds.
@@ -122,6 +131,7 @@ class StreamProgress final : public Progress {
   void known(const VariantResult& result) override;
   void kernel(bool from_cache) override;
   void phase(const std::string& doing) override;
+  void ranked(const std::vector<RankedGuess>& first) override;
   void tick() override;
   void device_idle(double idle_s) override;
   void end() override;

@@ -17,6 +17,9 @@ constexpr double kTolerance = 0.01;
 /// What a gap between lengths of one best variant is thought to lose: the best may change and
 /// change back inside.
 constexpr double kUnseenLossPerOctave = 0.01;
+/// The longest length is left until less may be lost elsewhere than up to it: tuning it can take
+/// most of a run. What takes this much less comes first.
+constexpr double kCheapShare = 64.0;
 /// Of a gap of which nothing is known.
 constexpr double kUnknownLoss = 1.0;
 
@@ -44,13 +47,18 @@ RangeSearch::RangeSearch(std::span<const Problem> problems, std::vector<int> len
     : problems_(problems), lengths_(std::move(lengths)), device_(std::move(device)) {}
 
 std::optional<std::size_t> RangeSearch::next() const {
-  for (const std::size_t end : {lengths_.size() - 1, std::size_t{0}}) {
-    if (!tuned_.contains(end) && !failed_.contains(end)) {
+  const std::size_t last = lengths_.size() - 1;
+  for (const std::size_t end : {std::size_t{0}, cheap_end()}) {
+    if (!is_tried(end)) {
       return end;
     }
   }
   std::optional<std::size_t> most;
   double most_loss = kTolerance;
+  if (!is_tried(last)) {
+    most = last;
+    most_loss = kUnseenLossPerOctave * octaves(cheap_end(), last);
+  }
   for (auto low = tuned_.begin(); low != tuned_.end(); ++low) {
     const auto high = std::next(low);
     if (high == tuned_.end() || high->first == low->first + 1) {
@@ -64,6 +72,17 @@ std::optional<std::size_t> RangeSearch::next() const {
     }
   }
   return most;
+}
+
+/// The longest length that takes little beside the last one.
+std::size_t RangeSearch::cheap_end() const {
+  const double most = flop_count(problems_.back()) / kCheapShare;
+  std::size_t place = 0;
+  for (std::size_t next = 1; next < problems_.size() && flop_count(problems_[next]) <= most;
+       ++next) {
+    place = next;
+  }
+  return place;
 }
 
 std::vector<Variant> RangeSearch::rivals(std::size_t place) const {
@@ -97,7 +116,7 @@ void RangeSearch::learn(std::size_t place, const TuneReport& report) {
     }
   }
   // The ends leave out nothing: nobody answers for what is beyond the lengths that are tuned.
-  if (tuned_.size() > 1) {
+  if (!tuned_.empty() && tuned_.begin()->first < place && place < tuned_.rbegin()->first) {
     found.held_out_loss = loss_of(nearest(place)->second.best, found);
   }
   tuned_.insert_or_assign(place, std::move(found));

@@ -51,7 +51,8 @@ class RangeSearch {
 
   void learn(std::size_t place, const TuneReport& report);
 
-  /// What is known so far; parts follow each other and cover the range once both ends are tuned.
+  /// What is known so far; parts follow each other and cover what lies between the shortest and the
+  /// longest length tuned.
   std::vector<RangePart> parts() const;
   std::size_t tuned() const { return tuned_.size(); }
 
@@ -65,6 +66,10 @@ class RangeSearch {
   };
   using Place = std::map<std::size_t, Tuned>::const_iterator;
 
+  bool is_tried(std::size_t place) const {
+    return tuned_.contains(place) || failed_.contains(place);
+  }
+  std::size_t cheap_end() const;
   double suspected_loss(Place low, Place high) const;
   std::optional<double> edge_loss(Place low, Place high) const;
   std::size_t dividing_place(Place low, Place high) const;

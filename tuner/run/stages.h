@@ -53,9 +53,10 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
 /// By the rule that the store answers with, so that the first row is what a query returns.
 void rank_results(TuneReport& report);
 
-/// Puts the robust one of the best predictions first, in the report and in what the store answers.
+/// Puts the robust one of the best predictions first, in the report and in what the store answers:
+/// that is the report's first unless it holds something clearly faster.
 /// Requires: the report is ranked.
-void prefer_robust(TuneReport& report, Store& store, long long run_id);
+void prefer_robust(TuneReport& report, Store& store, const TuneOptions& options);
 
 /// What an idle GPU draws: to be asked before anything is measured, when it has had time to cool.
 /// Throws: Error{no_counters} when that is not known and the objective needs energy.

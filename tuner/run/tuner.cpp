@@ -72,6 +72,7 @@ class TuningRun {
     follow_objective(idle);
     rank_results(report_);
     finish();
+    note_answer();
   }
 
  private:
@@ -103,11 +104,22 @@ class TuningRun {
   void finish() {
     const bool is_predicted = report_.provenance == Provenance::predicted;
     if (is_predicted && !report_.replayed && !report_.interrupted) {
-      prefer_robust(report_, store_, options_.run_id);
+      prefer_robust(report_, store_, options_);
     }
     if (is_measured_anew() && options_.count_accesses && !report_.interrupted) {
       progress_.phase("counting how the best go to memory");
       count_accesses_of_best(report_, evaluator_, kernels_, store_, row_ids_);
+    }
+  }
+
+  void note_answer() {
+    const VariantResult* const best = report_.best();
+    if (best == nullptr || report_.replayed || !options_.objective.objective.is_time()) {
+      return;
+    }
+    auto answer = store_.exact(report_.problem, report_.device, options_.setting);
+    if (answer && answer->result.variant != best->variant) {
+      report_.answer = std::move(answer);
     }
   }
 

@@ -29,8 +29,9 @@ struct TuneOptions {
   int compile_threads = 0;
   /// What the evaluator produces; rows that never reach it carry it too.
   Provenance provenance = Provenance::measured;
-  /// The run that the rows belong to, from Store::begin_run.
+  /// The run that the rows belong to, from Store::begin_run, and its setting.
   long long run_id = 0;
+  Setting setting;
   /// How the winner of a measured run is decided; without, the smallest median wins.
   std::optional<FinalsOptions> finals = FinalsOptions{};
   /// What the winner is the best by, and whether energy is measured where that does not need it.
@@ -75,6 +76,12 @@ struct PhaseTimes {
   }
 };
 
+/// How long another library takes for a problem.
+struct PeerTime {
+  std::string call;  ///< "torch 2.11.0 matmul".
+  double median_us = 0.0;
+};
+
 struct TuneReport {
   Problem problem;
   DeviceInfo device;
@@ -104,6 +111,13 @@ struct TuneReport {
   ObjectiveOutcome choice;
   /// Of a predicted run with ties: how the first result was chosen among them.
   std::optional<RobustChoice> robust;
+  /// What the store answers from now on where that is another variant than best(): one that an
+  /// earlier run found, or that came with swr (its id is 0). By time alone.
+  std::optional<StoredResult> answer;
+  /// The first of the model's ranking, where that chose what to try.
+  std::vector<RankedGuess> ranking;
+  /// Of --against.
+  std::vector<PeerTime> peers;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.
   std::vector<DroppedVariant> dropped;
   /// As SearchSpace::left_out.

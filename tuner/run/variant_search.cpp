@@ -157,15 +157,17 @@ class VariantSearch {
     }
   }
 
-  /// Takes the kernel of the first group, and those of as many others as the evaluator looks ahead.
-  /// False when the run is to stop.
+  /// Takes the kernel of the first group, and of those after it, as far as the evaluator looks
+  /// ahead, the ones that are there: the first results come with the first kernel. False when the
+  /// run is to stop.
   bool take_kernels(std::span<const std::vector<Variant>> groups,
                     std::deque<Compilation>& kernels) {
     const std::size_t wanted = std::min(groups.size(), 1 + evaluator_.kernels_ahead());
     if (!kernels.empty() && 2 * kernels.size() > wanted) {
       return true;  // By halves, because the evaluator is told of all of them anew.
     }
-    while (kernels.size() < wanted) {
+    while (kernels.size() < wanted &&
+           (kernels.empty() || queue_.is_ready(groups[kernels.size()].front()))) {
       auto compilation = wait_for_kernel(groups[kernels.size()].front());
       if (!compilation) {
         return false;
@@ -173,7 +175,7 @@ class VariantSearch {
       kernels.push_back(*std::move(compilation));
     }
     std::vector<Contender> expected;
-    for (std::size_t i = 0; i < wanted; ++i) {
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
       for (const Variant& variant : groups[i]) {
         if (kernels[i].kernel) {
           expected.push_back({variant, kernels[i].kernel.get()});

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 namespace swr {
 namespace {
@@ -73,12 +74,12 @@ SpaceJudgement judge_space(const RecordedSpace& space,
                            .best_us = space.best_us(),
                            .judgements = {}};
   // Predicted once for all budgets.
-  std::vector<double> times_us;
+  std::shared_ptr<PredictedTimes> times;
   const PredictTimes predict = [&](const std::vector<Variant>& variants) {
-    if (times_us.empty()) {
-      times_us = model_predictor(space.problem, space.device, thread_count(0))(variants);
+    if (!times) {
+      times = model_predictor(space.problem, space.device, thread_count(0))(variants);
     }
-    return times_us;
+    return times;
   };
   const std::size_t tenth = std::max<std::size_t>(1, space.results.size() / 10);
   for (const StrategyKind strategy : strategies) {

@@ -3,11 +3,11 @@
 // database, so that it searches a recorded space exactly as it searches on a device.
 #pragma once
 
+#include "tuner/search/predicted_times.h"
 #include <swr/result.h>
 #include <swr/variant.h>
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -57,9 +57,6 @@ class Strategy {
   /// How many variants the search will evaluate as far as is known.
   virtual std::size_t planned() const = 0;
 };
-
-/// Predicts the time of each variant in microseconds; infinity for one that cannot run.
-using PredictTimes = std::function<std::vector<double>(const std::vector<Variant>&)>;
 
 /// A search of the space. `predict` is called for StrategyKind::model alone.
 /// Requires: no variant twice.

@@ -160,6 +160,10 @@ def candidates(m, n, k, scaling, promote):
                 add(tile, cluster=cluster)
             for tile in ((64, 192), (128, 128)):
                 add(tile, "pingpong", cluster=cluster)
+    if -(-m // 128) * -(-n // 128) <= 66:  # Half of the SMs: clusters along k share a tile.
+        for tile in ((128, 96), (128, 128)):
+            add(tile, cluster=(1, 1, 2), persistence="grid")
+        add((64, 128), consumers=1, cluster=(1, 1, 2), persistence="grid")
     if scaling == "block":
         found += with_room([config for config in found if config.cluster == (1, 1, 1)])
     return found

@@ -95,6 +95,11 @@ AttentionExplanation explain(const AttentionProblem& problem, const AttentionVar
   result.traffic = simulate_l2(result.shape, profile.l2_policy());
   result.prediction =
       predict_time(problem, variant, resources, result.shape, result.traffic, profile);
+  L2Traffic resident = result.traffic;
+  resident.front_miss_share = 0.0;
+  result.miss_wait_us =
+      result.prediction.time_us -
+      predict_time(problem, variant, resources, result.shape, resident, profile).time_us;
   add_curve(miss_curve(result.shape), profile.l2_effective_bytes, result);
   result.longest_seq_walked = longest_seq_walked(problem, variant, ctas_per_sm, profile);
   result.first_seq_with_excess =

@@ -33,6 +33,8 @@ struct AttentionExplanation {
   StepCost step;
   L2Traffic traffic;
   Prediction prediction;
+  /// Of its latency: what goes if K and V come from L2 whenever they are asked for.
+  double miss_wait_us = 0.0;
   /// From one walk in which no CTA waits for memory, over the shares of the effective L2 in
   /// kCapacityShares.
   std::vector<MissPoint> miss_curve;

@@ -30,6 +30,10 @@ int pairs_of(const ScheduleShape& shape, int tiles_at_once) {
   return static_cast<int>(kv_pair_count(shape, tiles_at_once));
 }
 
+long long kv_sectors_of(const ScheduleShape& shape) {
+  return 2LL * shape.batch * shape.heads_kv * shape.seq_kv * shape.row_sectors;
+}
+
 template <typename Cache>
 L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty, int tiles_at_once) {
   PartitionedL2<Cache> l2(empty, shape.l2_partitions, pairs_of(shape, tiles_at_once));
@@ -104,23 +108,83 @@ int usual_tiles_at_once(const ScheduleShape& shape) {
   return std::max(1, static_cast<int>(std::min(std::ceil(steps / kCoarseSteps), most)));
 }
 
-L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy) {
-  return simulate_l2(shape, policy, usual_tiles_at_once(shape));
+L2Traffic least_traffic(const ScheduleShape& shape) {
+  L2Traffic traffic{.schedule = totals_of(shape)};
+  const long long kv_sectors = kv_sectors_of(shape);
+  traffic.compulsory_misses = 2 * traffic.schedule.write_sectors + kv_sectors;
+  // As if no CTAs read a pair in the same step.
+  const long long touches = traffic.schedule.read_sectors - traffic.schedule.write_sectors;
+  traffic.front_miss_share = touches > 0 ? 1.0 * kv_sectors / touches : 0.0;
+  return traffic;
 }
 
-L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy, int tiles_at_once) {
-  require_walkable(shape);
+namespace {
+
+/// Of K and V of `footprint_sectors`, of which the launch may be a part.
+L2Traffic simulate_part(const ScheduleShape& shape, const L2Policy& policy, int tiles_at_once,
+                        long long footprint_sectors) {
   const auto memory = memory_for_walk(shape);
   const long long sectors = policy.effective_bytes / kSectorBytes;
   const int pairs = pairs_of(shape, tiles_at_once);
   if (policy.ways == 0) {
     return walk_through(shape, LruCache(sectors, 2 * pairs), tiles_at_once);
   }
-  const long long kv_sectors =
-      2LL * shape.batch * shape.heads_kv * shape.seq_kv * shape.row_sectors;
   const auto kept = static_cast<long long>(kept_share(shape) * static_cast<double>(sectors));
-  return walk_through(shape, SetAssociativeCache(kept, policy.ways, kv_sectors, 2 * pairs),
+  return walk_through(shape, SetAssociativeCache(kept, policy.ways, footprint_sectors, 2 * pairs),
                       tiles_at_once);
+}
+
+/// The first of many heads, where sections of heads follow one another under the mask; the launch
+/// itself where they are few, or come to an end before the launch is well under way.
+ScheduleShape first_sections(const ScheduleShape& shape) {
+  constexpr int kSections = 4;
+  constexpr int kLeastShare = 4;  ///< Of the heads, one in so many is left at most.
+  constexpr int kLeastRounds = 16;
+  const int group = shape.heads_q / shape.heads_kv;
+  const int queries = group / shape.packed_heads;
+  const int section = std::max(1, ceil_div(shape.section_heads, queries));
+  const int all = shape.batch * shape.heads_kv;
+  const int kept = kSections * section;
+  const long long places = 1LL * shape.sm_count * shape.ctas_per_sm;
+  ScheduleShape first = shape;
+  first.batch = 1;
+  first.heads_kv = kept;
+  first.heads_q = kept * group;
+  if (shape.ctas > places) {
+    first.ctas = shape.ctas / all * kept;
+  }
+  const bool is_whole = shape.section_heads % queries == 0 || shape.section_heads == 1;
+  const bool divides = shape.ctas <= places || shape.ctas % all == 0;
+  const bool is_long = first.items().count() >= kLeastRounds * places;
+  const bool are_many = kLeastShare * kept <= all;
+  return shape.causal && is_whole && divides && is_long && are_many ? first : shape;
+}
+
+}  // namespace
+
+L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy) {
+  const int tiles_at_once = usual_tiles_at_once(shape);
+  const ScheduleShape first = tiles_at_once > 1 ? first_sections(shape) : shape;
+  if (first == shape) {
+    return simulate_l2(shape, policy, tiles_at_once);
+  }
+  require_walkable(shape);
+  const L2Traffic part = simulate_part(first, policy, tiles_at_once, kv_sectors_of(shape));
+  const auto of_all = [&](long long of_part) {
+    return of_part * shape.batch * shape.heads_kv / first.heads_kv;
+  };
+  L2Traffic traffic = least_traffic(shape);
+  traffic.schedule.makespan_steps = of_all(part.schedule.makespan_steps);
+  traffic.schedule.busiest_sm_steps = of_all(part.schedule.busiest_sm_steps);
+  traffic.schedule.in_turn = part.schedule.in_turn;
+  traffic.excess_misses = of_all(part.excess_misses);
+  traffic.front_miss_share = part.front_miss_share;
+  return traffic;
+}
+
+L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy, int tiles_at_once) {
+  require_walkable(shape);
+  return simulate_part(shape, policy, tiles_at_once, kv_sectors_of(shape));
 }
 
 MissCurve miss_curve(const ScheduleShape& shape) {

@@ -27,7 +27,10 @@ struct L2Traffic {
 /// several heads that are scanned at once than of one (experiments/l2_model, "Traces").
 /// Throws: Error{invalid_argument} beyond the limits of walk_cost.h; so does miss_curve().
 L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy);
-/// The same with so many K and V tile pairs at once, where the other takes usual_tiles_at_once().
+/// No more than a walk finds, and without one: K and V are read from memory once.
+L2Traffic least_traffic(const ScheduleShape& shape);
+/// As simulate_l2() with so many K and V tile pairs at once, where the other takes
+/// usual_tiles_at_once().
 L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy, int tiles_at_once);
 
 /// K and V tile pairs that CTAs take at once in the walk of a launch: 1 unless there are so many

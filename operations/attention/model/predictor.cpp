@@ -43,6 +43,17 @@ class AttentionPredictor final : public Predictor {
     walks_.prepare(shape);
   }
 
+  double bound_us(const Problem& problem, const Variant& variant, const KernelResources& resources,
+                  int ctas_per_sm, BoundBy by) const override {
+    const auto& asked = problem.as<AttentionProblem>();
+    const auto& chosen = variant.as<AttentionVariant>();
+    const ScheduleShape shape = schedule_on_gpu(asked, chosen, ctas_per_sm, profile_);
+    const L2Traffic least = least_traffic(shape);
+    return by == BoundBy::sums
+               ? bound_time_us(asked, chosen, resources, shape, least, profile_)
+               : predict_time(asked, chosen, resources, shape, least, profile_).time_us;
+  }
+
   double relative_error(const Problem& problem, const Variant& variant,
                         double time_us) const override {
     return prediction_error(problem.as<AttentionProblem>(), variant.as<AttentionVariant>(), time_us,

@@ -394,6 +394,51 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVar
   return costs;
 }
 
+/// Of the steps of all tiles, those that are masked score by score, at least.
+double least_masked_steps(const ScheduleShape& shape) {
+  const bool masks_all =
+      shape.causal ? shape.seq_kv >= shape.seq_q : shape.seq_kv % shape.tile_n != 0;
+  return masks_all ? static_cast<double>(shape.items().tiles()) : 0.0;
+}
+
+/// What run_timeline() does not go below: the work of all CTAs at an SM's best pace, shared evenly
+/// or tile by tile, and the longest tile at a CTA's best.
+double least_clocks(const ScheduleShape& shape, const ScheduleSummary& totals,
+                    const TimelineCosts& costs) {
+  double sm_pace = 0.0;
+  double cta_pace = 0.0;
+  double shares = 0.0;
+  for (std::size_t i = 0; i < costs.step_clocks.size(); ++i) {
+    shares += std::pow(costs.younger_share, static_cast<double>(i));
+    const double pace = static_cast<double>(i + 1) / costs.step_clocks[i];
+    sm_pace = std::max(sm_pace, pace);
+    cta_pace = std::max(cta_pace, pace / shares);
+  }
+  const WorkItems items = shape.items();
+  const auto steps_of = [&](int q_tile, int split) {
+    return std::max(1, work_item_of(shape, {.head = 0, .index = q_tile}, split).kv_tiles.count);
+  };
+  // An SM with one CTA waits for every Q tile.
+  const double wait = shape.ctas_per_sm == 1 ? costs.tile_delay_clocks : 0.0;
+  const double sm_count = shape.sm_count;
+  const double steps =
+      static_cast<double>(totals.steps) + costs.masked_extra_steps * least_masked_steps(shape);
+  const auto tiles = static_cast<double>(totals.q_tiles);
+  const double shared = (steps / sm_pace + tiles * wait) / sm_count;
+  const double by_tile = std::ceil(tiles / sm_count) * (steps_of(0, 0) / sm_pace + wait);
+  const double longest = steps_of(items.q_tiles - 1, items.splits - 1) / cta_pace;
+  return std::max({shared, by_tile, longest});
+}
+
+/// Terms of a time beside what it is made of.
+double total_us(const AttentionProblem& problem, const AttentionVariant& variant,
+                const ScheduleShape& shape, const GpuProfile& profile,
+                std::initializer_list<double> overlapping_us) {
+  return (variant.family == Family::hopper ? kHopperLaunchUs : profile.kernel.launch_us) +
+         microseconds(combine_clocks(problem, variant, shape, profile), profile) +
+         overlapped(overlapping_us);
+}
+
 }  // namespace
 
 double main_loop_flop_per_clock(const GpuProfile& profile) {
@@ -473,9 +518,8 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
       transfer_us(demanded, profile.l2_gb_per_s) * imbalance(schedule, shape.sm_count);
   prediction.dram_us = transfer_us(missed, dram_gb_per_s(profile));
   prediction.time_us =
-      (variant.family == Family::hopper ? kHopperLaunchUs : profile.kernel.launch_us) +
-      microseconds(combine_clocks(problem, variant, shape, profile), profile) +
-      overlapped({microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
+      total_us(problem, variant, shape, profile,
+               {microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
   prediction.relative_error = prediction_error(problem, variant, prediction.time_us, profile);
   prediction.latency_us =
       prediction.time_us - overlapped({microseconds(steps * cost.compute_clocks, profile),
@@ -483,6 +527,21 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
   prediction.compulsory_misses = traffic.compulsory_misses;
   prediction.excess_misses = traffic.excess_misses;
   return prediction;
+}
+
+double bound_time_us(const AttentionProblem& problem, const AttentionVariant& variant,
+                     const KernelResources& resources, const ScheduleShape& shape,
+                     const L2Traffic& traffic, const GpuProfile& profile) {
+  const ScheduleSummary& totals = traffic.schedule;
+  const TimelineCosts costs = timeline_costs(problem, variant, resources, shape, traffic, profile);
+  const auto demanded =
+      static_cast<double>(totals.read_sectors + totals.write_sectors + 2 * totals.partial_sectors +
+                          spilled_sectors(problem, variant, resources, totals.steps));
+  return total_us(
+      problem, variant, shape, profile,
+      {microseconds(least_clocks(shape, totals, costs), profile),
+       transfer_us(demanded, profile.l2_gb_per_s),
+       transfer_us(static_cast<double>(traffic.compulsory_misses), dram_gb_per_s(profile))});
 }
 
 KernelCode kernel_code(int head_dim, const AttentionVariant& variant) {

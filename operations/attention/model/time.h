@@ -52,6 +52,12 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
                         const KernelResources& resources, const ScheduleShape& shape,
                         const L2Traffic& traffic, const GpuProfile& profile);
 
+/// What the time of predict_time() does not go below, without looking at single CTAs.
+/// Requires: as there.
+double bound_time_us(const AttentionProblem& problem, const AttentionVariant& variant,
+                     const KernelResources& resources, const ScheduleShape& shape,
+                     const L2Traffic& traffic, const GpuProfile& profile);
+
 /// Clocks of a KV step in which a CTA moves spilled registers and waits for them.
 double spill_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
                     const KernelResources& resources);

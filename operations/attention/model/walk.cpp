@@ -50,18 +50,21 @@ long long next_work_item(const ScheduleShape& shape, long long cta, int iteratio
   return number < items ? number : -1;
 }
 
+WorkItem work_item_of(const ScheduleShape& shape, QTile tile, int split) {
+  const SequenceShape sequence = shape.sequence();
+  return {.tile = tile,
+          .split = split,
+          .q_rows = min_of(shape.tile_m, sequence.q_rows() - tile.index * shape.tile_m),
+          .kv_tiles = kv_part(kv_tile_count(tile.index, shape.tile_m, shape.tile_n, sequence),
+                              split, shape.kv_splits)};
+}
+
 WorkItem work_item_at(const ScheduleShape& shape, long long number) {
   const WorkItems items = shape.items();
-  const SequenceShape sequence = shape.sequence();
-  WorkItem item;
-  item.tile = longest_first(
+  const QTile tile = longest_first(
       map_tile(number / items.splits, items.q_tiles, items.heads, shape.section_heads),
       items.q_tiles, shape.longest_first);
-  item.split = static_cast<int>(number % items.splits);
-  item.q_rows = min_of(shape.tile_m, sequence.q_rows() - item.tile.index * shape.tile_m);
-  item.kv_tiles = kv_part(kv_tile_count(item.tile.index, shape.tile_m, shape.tile_n, sequence),
-                          item.split, items.splits);
-  return item;
+  return work_item_of(shape, tile, static_cast<int>(number % items.splits));
 }
 
 int kv_head_of(const ScheduleShape& shape, QTile tile) {
@@ -75,6 +78,35 @@ long long partial_sectors(const ScheduleShape& shape, const WorkItem& item) {
   constexpr int kShiftAndSum = 2;
   const long long row_floats = shape.row_sectors * kElementsPerSector + kShiftAndSum;
   return shape.kv_splits == 1 ? 0 : item.q_rows * row_floats / kFloatsPerSector;
+}
+
+void add_item(const ScheduleShape& shape, const WorkItem& item, ScheduleSummary& summary) {
+  const long long q_sectors = 1LL * item.q_rows * shape.row_sectors;
+  const long long first_row = 1LL * item.kv_tiles.first * shape.tile_n;
+  const long long kv_rows =
+      std::min(1LL * item.kv_tiles.count * shape.tile_n, shape.seq_kv - first_row);
+  summary.read_sectors += q_sectors + 2 * kv_rows * shape.row_sectors;
+  summary.write_sectors += item.split == shape.kv_splits - 1 ? q_sectors : 0;
+  summary.partial_sectors += partial_sectors(shape, item);
+  summary.steps += max_of(item.kv_tiles.count, 1);  // One that sees no key still takes its CTA.
+  ++summary.q_tiles;
+}
+
+ScheduleSummary totals_of(const ScheduleShape& shape) {
+  const WorkItems items = shape.items();
+  ScheduleSummary of_head;
+  for (int index = 0; index < items.q_tiles; ++index) {
+    for (int split = 0; split < items.splits; ++split) {
+      add_item(shape, work_item_of(shape, {0, index}, split), of_head);
+    }
+  }
+  const long long steps = items.heads * of_head.steps;
+  return {.read_sectors = items.heads * of_head.read_sectors,
+          .write_sectors = items.heads * of_head.write_sectors,
+          .partial_sectors = items.heads * of_head.partial_sectors,
+          .q_tiles = items.heads * of_head.q_tiles,
+          .steps = steps,
+          .busiest_sm_steps = (steps + shape.sm_count - 1) / shape.sm_count};
 }
 
 bool scans_backward(const ScheduleShape& shape, long long number, int iteration) {

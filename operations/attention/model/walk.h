@@ -92,6 +92,19 @@ struct WorkItem {
   KvTiles kv_tiles;  ///< What it scans.
 };
 
+/// Totals of a schedule, independent of any cache.
+struct ScheduleSummary {
+  long long read_sectors = 0;      ///< Q, K and V sectors demanded, every CTA's own.
+  long long write_sectors = 0;     ///< O sectors.
+  long long partial_sectors = 0;   ///< What splits leave, and the last to come reads, in sectors.
+  long long q_tiles = 0;           ///< Q tiles, or splits of them, computed.
+  long long steps = 0;             ///< KV steps of all CTAs together.
+  long long makespan_steps = 0;    ///< Steps until the last CTA ends.
+  long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
+  /// Whoever ended a CTA got the one that stands as many further in the launch as are resident.
+  bool in_turn = true;
+};
+
 /// Requires: ctas_per_sm >= 1, sm_count >= 1.
 ScheduleShape make_schedule_shape(const AttentionProblem& problem, const AttentionVariant& variant,
                                   int sm_count, int ctas_per_sm);
@@ -101,10 +114,18 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Attenti
 long long next_work_item(const ScheduleShape& shape, long long cta, int iteration,
                          long long& drawn);
 
+WorkItem work_item_of(const ScheduleShape& shape, QTile tile, int split);
 WorkItem work_item_at(const ScheduleShape& shape, long long number);
 
 /// Number of the K and V head that an item reads, over the batch.
 int kv_head_of(const ScheduleShape& shape, QTile tile);
+
+/// Adds what an item reads, writes and computes.
+void add_item(const ScheduleShape& shape, const WorkItem& item, ScheduleSummary& summary);
+
+/// Totals that take no walk: all but makespan_steps and in_turn, with busiest_sm_steps as if the
+/// SMs shared the steps evenly.
+ScheduleSummary totals_of(const ScheduleShape& shape);
 
 /// What an item leaves for the one that combines the splits of its Q tile: fp32 rows of O, a shift
 /// and a sum of each.
@@ -138,19 +159,6 @@ long long kv_pair_count(const ScheduleShape& shape, int tiles_at_once = 1);
 /// Time of the walk is counted in ticks, because waiting for memory and differences of pace are
 /// shorter than a KV step.
 inline constexpr int kTicksPerStep = 4096;
-
-/// Totals of a schedule, independent of any cache.
-struct ScheduleSummary {
-  long long read_sectors = 0;      ///< Q, K and V sectors demanded, every CTA's own.
-  long long write_sectors = 0;     ///< O sectors.
-  long long partial_sectors = 0;   ///< What splits leave, and the last to come reads, in sectors.
-  long long q_tiles = 0;           ///< Q tiles, or splits of them, computed.
-  long long steps = 0;             ///< KV steps of all CTAs together.
-  long long makespan_steps = 0;    ///< Steps until the last CTA ends.
-  long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
-  /// Whoever ended a CTA got the one that stands as many further in the launch as are resident.
-  bool in_turn = true;
-};
 
 /// Sink is told what SMs of a partition read and write: int touch(int pair, int sectors, int
 /// partition) for a K and V tile pair, which answers how many sectors must be fetched, and
@@ -346,11 +354,7 @@ void AttentionWalk<Sink>::enter_item(Slot& slot, const WorkItem& item, bool back
     sink_.read_once(q_sectors, slot.place.partition);
   }
   slot.o_sectors = item.split == shape_.kv_splits - 1 ? q_sectors : 0;
-  const long long first_row = static_cast<long long>(item.kv_tiles.first) * shape_.tile_n;
-  const long long kv_rows = std::min(static_cast<long long>(count) * shape_.tile_n,
-                                     static_cast<long long>(shape_.seq_kv) - first_row);
-  summary_.read_sectors += q_sectors + 2 * kv_rows * shape_.row_sectors;
-  summary_.partial_sectors += partial_sectors(shape_, item);
+  add_item(shape_, item, summary_);
 }
 
 template <typename Sink>
@@ -359,9 +363,6 @@ void AttentionWalk<Sink>::finish_tile(Slot& slot) {
     sink_.write_once(slot.o_sectors);
   }
   ++slot.iteration;
-  summary_.write_sectors += slot.o_sectors;
-  summary_.steps += slot.steps;
-  ++summary_.q_tiles;
   sm_steps_[static_cast<std::size_t>(slot.sm)] += slot.steps;
 }
 

@@ -22,6 +22,23 @@ auto fields_of(const GemmSchedule& gemm) {
                   gemm.raster_group, gemm.swizzle_stride, gemm.persistence, gemm.k_order);
 }
 
+/// Sectors of the operand that each block is of, of the homes and then of the copies.
+std::vector<long long> footprints(const GemmBlocks& blocks) {
+  const auto blocks_of_item =
+      static_cast<std::size_t>((blocks.m_tiles + blocks.n_tiles) * blocks.k_blocks);
+  const auto blocks_of_a = static_cast<std::size_t>(blocks.m_tiles * blocks.k_blocks);
+  const auto first = blocks.sectors.begin();
+  const auto end_of_a = first + static_cast<std::ptrdiff_t>(blocks_of_a);
+  const auto end_of_b = first + static_cast<std::ptrdiff_t>(blocks_of_item);
+  const long long a = std::accumulate(first, end_of_a, 0LL);
+  const long long b = std::accumulate(end_of_a, end_of_b, 0LL);
+  std::vector<long long> all(2 * blocks.sectors.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = i % blocks.sectors.size() % blocks_of_item < blocks_of_a ? a : b;
+  }
+  return all;
+}
+
 template <typename Cache>
 GemmTraffic walk_through(const GemmLaunch& launch, const Cache& empty, int blocks) {
   PartitionedL2<Cache> l2(empty, launch.l2_partitions, blocks);
@@ -86,9 +103,7 @@ GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy) {
   if (policy.ways == 0) {
     return walk_through(launch, LruCache(sectors, 2 * count), count);
   }
-  const long long footprint = std::accumulate(blocks.sectors.begin(), blocks.sectors.end(), 0LL);
-  return walk_through(launch, SetAssociativeCache(sectors, policy.ways, footprint, 2 * count),
-                      count);
+  return walk_through(launch, SetAssociativeCache(sectors, policy.ways, footprints(blocks)), count);
 }
 
 MissCurve gemm_miss_curve(const GemmLaunch& launch) {

@@ -93,19 +93,6 @@ class GemmConsumer {
     Scales scales(params_, extras, job.m + first_row() + warp_row() + lane_row(), job.n);
     fetch(job, 0, stage_, scales);
     int step = 0;
-    if constexpr (C.promote_steps() == 1 && C.ctas_per_stage() == 1) {
-      for (; step < job.steps && stage_.stage != 0; ++step) {
-        add_part<1>(job, step, scales);
-      }
-      // A whole turn of the ring: places in it are constants.
-      for (; step + C.stages <= job.steps; step += C.stages) {
-#pragma unroll
-        for (int i = 0; i < C.stages; ++i) {
-          stage_.stage = i;
-          add_part<1>(job, step + i, scales);
-        }
-      }
-    }
     for (; step + C.promote_steps() <= job.steps; step += C.promote_steps()) {
       add_part<C.promote_steps()>(job, step, scales);
     }
@@ -189,10 +176,6 @@ class GemmConsumer {
       if (row < params_.m) {
         request_first_addends<C>(smem_, params_, extras_, job, row, slot_);
       }
-#pragma unroll
-      for (int block = 0; block < C.m_blocks(); ++block) {
-        prefetch_addend<C>(params_, extras_, job, row + 64 * block);
-      }
     }
   }
 
@@ -258,8 +241,7 @@ class GemmConsumer {
   };
   /// In registers of the warp, where additions, which have no carry, give those of all products.
   __device__ __forceinline__ Operands operands_of(int stage) const {
-    return {lower_half(smem_.a(0) + first_row() * C.kLineBytes) + stage * (C.a_tile_bytes() / 16),
-            lower_half(smem_.b(0)) + stage * (C.b_tile_bytes() / 16)};
+    return {lower_half(smem_.a(stage) + first_row() * C.kLineBytes), lower_half(smem_.b(stage))};
   }
   /// Of the descriptor of lines at `shared`, the same in all lanes.
   __device__ __forceinline__ static unsigned lower_half(unsigned shared) {

@@ -208,23 +208,6 @@ __device__ __forceinline__ void request_first_addends(GemmMemory<C> smem, const 
 template <HopperGemmConfig C>
 inline constexpr bool kAddsEarly = C.reads_c && !C.split_k && C.cluster_k == 1;
 
-/// Has L2 fetch what is added to a warp's rows, from `row` on.
-template <HopperGemmConfig C>
-__device__ __forceinline__ void prefetch_addend(const GemmParams& params, const GemmExtras& extras,
-                                                const GemmJob& job, int row) {
-  constexpr int kLineColumns = 128 / C.output_bytes();
-  const int lane = static_cast<int>(threadIdx.x % 32);
-#pragma unroll
-  for (int line = 0; line < ceil_div(C.c_columns(), 2 * kLineColumns); ++line) {
-    const int column = (2 * line + lane / 16) * kLineColumns;
-    const char* const from =
-        addend_line<C>(params, extras, job.batch, row + lane % 16, job.n + column);
-    if (from != nullptr && column < C.c_columns() && job.n + column < params.n) {
-      ptx::prefetch_global_l2(from);
-    }
-  }
-}
-
 /// Adds what a staging slot holds to columns [First, ...) of a panel, which begins at `Column`.
 template <HopperGemmConfig C, int Column, int First>
 __device__ __forceinline__ void add_staged(unsigned slot, float (&sums)[C.tile_n / 2], float beta) {

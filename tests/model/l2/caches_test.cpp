@@ -148,6 +148,16 @@ TEST(PartitionedL2, WhatOnePartitionReadsLeavesTheOtherItsHomesOnly) {
   EXPECT_EQ(l2.excess_misses(), 0);
 }
 
+TEST(PartitionedL2, AWriteFillsEveryPartition) {
+  PartitionedL2 l2(LruCache(40, 2 * 2), 2, 2);
+  l2.touch(0, 20, 0);
+  l2.touch(0, 20, 1);
+  l2.write_once(20);
+  EXPECT_EQ(l2.touch(0, 20, 0), 0);
+  l2.write_once(30);
+  EXPECT_EQ(l2.touch(0, 20, 0), 20);
+}
+
 TEST(PartitionedL2, ALostCopyIsFetchedFromItsHome) {
   PartitionedL2 l2(LruCache(40, 2 * 3), 2, 3);
   l2.touch(0, 20, 0);

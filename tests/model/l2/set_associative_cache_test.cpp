@@ -115,6 +115,16 @@ TEST(SetAssociativeCache, ForgetsNothingHoweverOftenThingsAreUsed) {
   EXPECT_EQ(misses, kOften + kSeldom);
 }
 
+TEST(SetAssociativeCache, WhatOtherBuffersPutIntoASetIsChance) {
+  // As much was used in between, all of the line's own buffer or a fifth of it of others.
+  const auto kept = [](double used, double footprint) {
+    return survival(used, {.capacity_sectors = 1000, .ways = 16, .footprint_sectors = footprint});
+  };
+  EXPECT_GT(kept(900, 900), kept(900, 720) + 0.05);
+  EXPECT_LT(kept(1100, 1100), kept(1100, 880));
+  EXPECT_GT(kept(900, 720), kept(1000, 720));
+}
+
 TEST(SetAssociativeCache, TouchesOfWhatIsNeverUsedAgainPushOut) {
   SetAssociativeCache cache(1000, kWays, 10'000, 2);
   EXPECT_FALSE(cache.touch(0, 10));

@@ -41,8 +41,8 @@ class SoftmaxProgram : public ::testing::Test {
 };
 
 TEST_F(SoftmaxProgram, IsPredictedStoredExplainedReportedAndExported) {
-  const std::string tuned = run(kProblem, {"--quiet", "--vector", "8", "--tile-rows", "1",
-                                           "--threads-per-row", "128,256", "--stages", "1,4"});
+  const std::string tuned = run(kProblem, {"--quiet", "--verbose", "--vector", "8", "--tile-rows",
+                                           "1", "--threads-per-row", "128,256", "--stages", "1,4"});
   EXPECT_THAT(tuned, HasSubstr("Predicted: softmax rows512 columns3000 fp16 on NVIDIA H200"));
   EXPECT_THAT(tuned, HasSubstr("threads_per_row"));
   EXPECT_THAT(tuned, HasSubstr("sawtooth against cyclic"));

@@ -121,6 +121,9 @@ TEST(KernelCommand, NamesWhatIsMisspelt) {
   const auto predicted = run(directory, {"kernel", spec, "--gpu", "gb10"});
   EXPECT_EQ(predicted.exit_code, 2);
   EXPECT_THAT(predicted.err, HasSubstr("there is no model of kernels of users"));
+  const auto plan = run(directory, {"kernel", spec, "--gpu", "gb10", "--dry-run"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("would be measured: "));
   EXPECT_THAT(run(directory, {"kernel", "absent.json", "--enumerate", "--gpu", "h200"}).err,
               HasSubstr("absent.json"));
 }

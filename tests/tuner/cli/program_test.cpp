@@ -87,7 +87,7 @@ class SwrTune : public ::testing::Test {
 };
 
 TEST_F(SwrTune, PrintsARankedTableAndTheBestVariant) {
-  const ProgramResult result = run(kSmallTune);
+  const ProgramResult result = run(kSmallTune, {"--verbose"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, ContainsRegex("rank +tile +warps +stages +order +persistence +swizzle"));
   EXPECT_THAT(result.out, ContainsRegex("\n +1 +32x32 +2 +1 "));
@@ -96,6 +96,54 @@ TEST_F(SwrTune, PrintsARankedTableAndTheBestVariant) {
   EXPECT_THAT(result.out, HasSubstr("stored: 2 rows in " + path(".local/share/swr/tuned.db")));
   EXPECT_THAT(result.err, HasSubstr("[2/2]"));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(SwrTune, SaysTheBestAndTheNextCommandAndTheRestWhenAsked) {
+  const std::string usual = run(kSmallTune, {"--quiet"}).out;
+  EXPECT_THAT(usual, ContainsRegex("\nbest: .*\n(predicted times are .*\n)?next: swr-tune query "
+                                   "--gpu rtx5090 --seq 256\n"));
+  const std::string verbose = run(kSmallTune, {"--quiet", "--verbose"}).out;
+  for (const char* const more : {"  key ", "sawtooth against cyclic", "\ntook ", "\nship it: "}) {
+    EXPECT_THAT(usual, Not(HasSubstr(more)));
+    EXPECT_THAT(verbose, HasSubstr(more));
+  }
+}
+
+TEST_F(SwrTune, RanksWithoutCompiling) {
+  const Arguments wide{"--gpu", "gb10", "--seq", "1024", "--order", "cyclic", "--dry-run"};
+  const json plan = json::parse(run(wide, {"--json"}).out).at("plans").at(0);
+  const std::vector<double> times_us = plan["predicted_us"];
+  ASSERT_EQ(times_us.size(), plan["variants"].size());
+  EXPECT_LT(times_us.front(), times_us.back());
+  EXPECT_THAT(run(wide).out,
+              ContainsRegex("ranked by the model, nothing compiled\nrun   family=.*  "
+                            "[0-9.]+ (us|ms)\n"));
+  EXPECT_FALSE(fs::exists(dir_ / ".local"));
+}
+
+TEST_F(SwrTune, SaysWhyNothingIsTimedBesideTheBest) {
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "256", "--against", "torch"}, 2),
+              HasSubstr("--against times a call on the GPU itself, and NVIDIA GB10 is not here"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "256", "--against", "jax"}, 2),
+              HasSubstr("--against"));
+}
+
+TEST_F(SwrTune, CompletesTheValuesOfOptions) {
+  const std::string script = run({"completion", "bash"}).out;
+  EXPECT_THAT(script, ContainsRegex("'tune --op'\\) words='attention gemm "));
+  EXPECT_THAT(script, ContainsRegex("'tune --dtype'\\) words='fp16 bf16"));
+  EXPECT_THAT(script, HasSubstr("'tune --layout') words='nt nn tn'"));
+  EXPECT_THAT(script, HasSubstr("'tune --strategy') words='exhaustive random model learned'"));
+  EXPECT_THAT(script, HasSubstr("'query --l2') words='warm cold'"));
+}
+
+TEST_F(SwrTune, TheHelpOfOneOperationLeavesOutTheOptionsOfOthers) {
+  const std::string all = run({"tune", "--help"}).out;
+  const std::string gemm = run({"tune", "--op", "gemm", "--help"}).out;
+  EXPECT_THAT(all, HasSubstr("\n  --causal "));
+  EXPECT_THAT(gemm, Not(HasSubstr("\n  --causal ")));
+  EXPECT_THAT(gemm, HasSubstr("--tile-k"));
+  EXPECT_THAT(gemm, HasSubstr("--budget"));
 }
 
 /// Kernels that somebody else could have put there.
@@ -804,12 +852,12 @@ TEST_F(SwrTune, CompilesForAnAbsentGpuWhatTheModelRanksFirst) {
                           "--columns", "1024",    "--gpu",  "gb10"};
   const json plan = json::parse(run(softmax, {"--dry-run", "--json"}).out).at("plans").at(0);
   const std::size_t space = plan["variants"].size();
-  const ProgramResult predicted = run(softmax, {"--quiet"});
+  const ProgramResult predicted = run(softmax, {"--quiet", "--verbose"});
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   EXPECT_THAT(predicted.out, HasSubstr("compiled: " + std::to_string(space / 10) + " of " +
                                        std::to_string(space) + " variants"));
   // Who names an axis sees each of its values.
-  EXPECT_THAT(run(softmax, {"--quiet", "--stages", "1"}).out,
+  EXPECT_THAT(run(softmax, {"--quiet", "--verbose", "--stages", "1"}).out,
               Not(HasSubstr("those that the model ranks first")));
 }
 
@@ -826,6 +874,10 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   for (const std::string command : {"record", "export-t4", "import", "export-csv", "merge"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune db " + command));
     help += run({"db", command, "--help"}).out;
+  }
+  for (const std::string command : {"build", "show"}) {
+    EXPECT_THAT(documentation, HasSubstr("swr-tune kernels " + command));
+    help += run({"kernels", command, "--help"}).out;
   }
   EXPECT_EQ(options_in(documentation), options_in(help));
 }

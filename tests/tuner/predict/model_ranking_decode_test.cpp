@@ -20,7 +20,7 @@ std::vector<AttentionVariant> ranked(const AttentionProblem& problem) {
   SpaceOptions options;
   options.restrictions["family"] = {AxisValue("portable")};
   const std::vector<Variant> variants = enumerate_space(problem, device, options).variants;
-  const std::vector<double> times_us = model_predictor(problem, device, 2)(variants);
+  const std::vector<double> times_us = model_predictor(problem, device, 2)(variants)->all_us();
   std::vector<std::size_t> order(variants.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return times_us[i]; });

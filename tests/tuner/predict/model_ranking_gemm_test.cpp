@@ -31,7 +31,7 @@ std::vector<Variant> space_of(const GemmProblem& problem) {
 
 std::vector<double> ranked(const GemmProblem& problem, const std::vector<Variant>& space,
                            int threads = 2) {
-  return model_predictor(problem, h200().device, threads)(space);
+  return model_predictor(problem, h200().device, threads)(space)->all_us();
 }
 
 /// Times as the model gives them for a kernel of the resources estimated.

@@ -152,7 +152,9 @@ TEST(Finals, StopAtTheFirstLookWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds
   };
   EXPECT_EQ(rounds_of(100.0, 0.0001), 32U);
   EXPECT_EQ(rounds_of(103.0, 0.001), 32U);
-  EXPECT_EQ(rounds_of(100.5, 0.02), 320U);
+  // Whether it is tied is open, but nobody is faster than the winner.
+  EXPECT_EQ(rounds_of(100.6, 0.003), 64U);
+  EXPECT_EQ(rounds_of(100.5, 0.1), 320U);
 }
 
 TEST(Finals, StopWhenTheGpuTimeIsSpent) {
@@ -185,7 +187,7 @@ TEST(Finals, RaceOnlyThoseThatMayStillWin) {
   const FinalsOutcome outcome = decide(gpu, finalists);
   EXPECT_EQ(outcome.finalists.back().result.variant, with_tile_n(48));
   EXPECT_THAT(outcome.finalists.back().result.measurement()->samples_us, SizeIs(32));
-  EXPECT_GT(outcome.finalists.front().result.measurement()->samples_us.size(), 100U);
+  EXPECT_GE(outcome.finalists.front().result.measurement()->samples_us.size(), 64U);
 }
 
 /// A GPU whose first kernel runs at one of two speeds, drawn for each sample, as kernels do whose

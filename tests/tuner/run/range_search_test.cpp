@@ -121,6 +121,20 @@ TEST_F(RangeSearchTest, FindsWhereTheBestChangesAndLosesLittleEverywhere) {
   }
 }
 
+TEST_F(RangeSearchTest, TheLongestLengthComesWhenLessIsInDoubtElsewhere) {
+  RangeSearch range = search();
+  std::vector<int> order;
+  for (auto place = range.next(); place; place = range.next()) {
+    order.push_back(lengths_[*place]);
+    range.learn(*place, report(*place, crossing_us));
+  }
+  ASSERT_GE(order.size(), 8U);
+  EXPECT_EQ(order[0], 1);
+  EXPECT_EQ(order[1], 16384);
+  EXPECT_GT(std::ranges::find(order, 131072) - order.begin(), 4);
+  EXPECT_EQ(std::ranges::count(order, 131072), 1);
+}
+
 TEST_F(RangeSearchTest, PartsFollowEachOtherAndSayWhatTheyMayLose) {
   RangeSearch range = search();
   run(range, crossing_us);

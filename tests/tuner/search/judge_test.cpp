@@ -34,7 +34,7 @@ RecordedSpace some_space() {
 
 PredictTimes no_prediction() {
   return [](const std::vector<Variant>& variants) {
-    return std::vector<double>(variants.size(), 1.0);
+    return std::make_shared<PredictedTimes>(std::vector<double>(variants.size(), 1.0));
   };
 }
 
@@ -94,8 +94,9 @@ TEST(ModelPredictor, GivesTheSameTimesWithOneThreadAndWithMany) {
   for (const VariantResult& result : space.results) {
     variants.push_back(result.variant);
   }
-  const auto alone = model_predictor(space.problem, space.device, 1)(variants);
-  EXPECT_EQ(model_predictor(space.problem, space.device, 4)(variants), alone);
+  const auto times = model_predictor(space.problem, space.device, 1)(variants);
+  const std::vector<double>& alone = times->all_us();
+  EXPECT_EQ(model_predictor(space.problem, space.device, 4)(variants)->all_us(), alone);
   for (const double time_us : alone) {
     EXPECT_GT(time_us, 0.0);
   }

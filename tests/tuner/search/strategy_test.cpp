@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <memory>
 #include <set>
 
 namespace swr {
@@ -58,7 +60,7 @@ PredictTimes predictor(const TimeOf& time_of) {
   return [time_of](const std::vector<Variant>& variants) {
     std::vector<double> times_us;
     std::ranges::transform(variants, std::back_inserter(times_us), time_of);
-    return times_us;
+    return std::make_shared<PredictedTimes>(std::move(times_us));
   };
 }
 
@@ -166,6 +168,54 @@ TEST(Model, BeginsWithTheShortlist) {
   for (std::size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i], space[order[i]]);
   }
+}
+
+/// Known where they are asked for; until then a tenth less is known.
+class TimesOnDemand final : public PredictedTimes {
+ public:
+  explicit TimesOnDemand(std::vector<double> times_us) : times_us_(std::move(times_us)) {
+    for (const double time_us : times_us_) {
+      at_least_us_.push_back(0.9 * time_us);
+      is_known_.push_back(false);
+    }
+  }
+
+  std::ptrdiff_t known() const { return std::ranges::count(is_known_, true); }
+
+ private:
+  void refine_unknown(const std::vector<std::size_t>& places) override {
+    for (const std::size_t place : places) {
+      at_least_us_[place] = times_us_[place];
+      is_known_[place] = true;
+    }
+  }
+
+  std::vector<double> times_us_;
+};
+
+TEST(Model, AsksForNoMoreTimesThanItTakesToChooseAsWithAll) {
+  const SearchOptions options{.strategy = StrategyKind::model, .max_variants = 12};
+  std::shared_ptr<TimesOnDemand> times;
+  const PredictTimes on_demand = [&](const std::vector<Variant>& variants) {
+    std::vector<double> times_us;
+    std::ranges::transform(variants, std::back_inserter(times_us), truth);
+    times = std::make_shared<TimesOnDemand>(std::move(times_us));
+    return times;
+  };
+  // The measured times differ from the predicted ones, so that corrections matter.
+  const TimeOf measured = [](const Variant& variant) {
+    return truth(variant) + 2.0 * static_cast<int>(attention(variant).persistence);
+  };
+  const auto strategy = make_strategy(options, some_space(), on_demand);
+  EXPECT_THAT(tried(*strategy, measured), ElementsAreArray(run_search(options, truth, measured)));
+  EXPECT_LT(times->known(), std::ssize(some_space()));
+}
+
+TEST(Model, NamesAllThatMayFollowABatch) {
+  const auto strategy = make_strategy({.strategy = StrategyKind::model, .max_variants = 24},
+                                      some_space(), predictor(truth));
+  EXPECT_THAT(strategy->propose(), SizeIs(12));
+  EXPECT_THAT(strategy->likely_next(), SizeIs(12));
 }
 
 TEST(Model, BeginsAgainBehindVariantsThatNeverReachTheDevice) {

@@ -82,8 +82,9 @@ struct L2 {
   }
 
   void write(const Tile& tile, int sectors) {
-    for (std::size_t partition = 0; partition < partitions.size(); ++partition) {
-      touch_home(tile, sectors, partition);
+    compulsory += sectors;
+    for (auto& partition : partitions) {
+      partition.touch(tile, sectors);
     }
   }
 };
