@@ -110,7 +110,7 @@ TEST(Report, SaysWhatOthersTakeAndWhatAnswersInstead) {
   StoredResult shipped{.result = report.results[1]};
   report.answer = shipped;
   EXPECT_THAT(printed(report), HasSubstr("against torch 2.11.0 matmul: "));
-  EXPECT_THAT(printed(report), HasSubstr("0.500 times as long; that call is faster\n"));
+  EXPECT_THAT(printed(report), HasSubstr("0.50 times as long; that call is faster\n"));
   EXPECT_THAT(printed(report), HasSubstr("came with swr)\n"));
   const Json record = report_record(report);
   EXPECT_TRUE(record["answer"]["shipped"]);
