@@ -153,7 +153,8 @@ TEST(HopperGemmKernel, OddRowsCompileClean) {
                                     hopper(128, 192, GemmMainloop::pingpong, 2),
                                     hopper(64, 32, GemmMainloop::cooperative, 1)}) {
       config.alignment_bytes = alignment;
-      config.output = alignment == 4 ? OutputType::fp32 : OutputType::bf16;
+      const bool is_wide = alignment == 4 && config.mainloop == GemmMainloop::cooperative;
+      config.output = is_wide ? OutputType::fp32 : OutputType::bf16;
       expect_clean(config, 90);
     }
     HopperGemmConfig read = hopper(128, 160, GemmMainloop::cooperative, 2);
