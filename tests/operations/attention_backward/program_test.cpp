@@ -29,7 +29,7 @@ class AttentionBackwardProgram : public test::ProgramFixture {
 
 TEST_F(AttentionBackwardProgram, IsPredictedStoredExplainedReportedAndExported) {
   Arguments few = kFew;
-  few.insert(few.end(), {"--form", "fused"});
+  few.insert(few.end(), {"--form", "fused", "--verbose"});
   const std::string tuned = run(kProblem, few);
   EXPECT_THAT(tuned, HasSubstr("Predicted: attention_backward b1 h8/2 s4096/4096 d64 fp16 causal "
                                "on NVIDIA H200"));

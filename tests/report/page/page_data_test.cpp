@@ -181,7 +181,7 @@ TEST_F(PageData, APredictionSaysHowFarItMayBeOffAndWhatItCannotTellApart) {
     store_.record(run_, problem_of(512), gb10, predicted(variant, time_us));
   }
   const Json answers = data()["fields"][0]["answers"];
-  EXPECT_THAT(answers["best"].get<std::string>(), HasSubstr(" ± "));
+  EXPECT_THAT(answers["best"].get<std::string>(), HasSubstr(", likely "));
   EXPECT_THAT(answers["significance"].get<std::string>(),
               ::testing::ContainsRegex("uncertain by [0-9]+ %; 1 others"));
 }

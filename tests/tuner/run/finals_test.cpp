@@ -154,7 +154,7 @@ TEST(Finals, StopAtTheFirstLookWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds
   EXPECT_EQ(rounds_of(103.0, 0.001), 32U);
   // Whether it is tied is open, but nobody is faster than the winner.
   EXPECT_EQ(rounds_of(100.6, 0.003), 64U);
-  EXPECT_EQ(rounds_of(100.5, 0.1), 320U);
+  EXPECT_EQ(rounds_of(100.5, 0.3), 320U);
 }
 
 TEST(Finals, StopWhenTheGpuTimeIsSpent) {
