@@ -30,8 +30,8 @@ class ServingAttentionProgram : public test::ProgramFixture {
 
 TEST_F(ServingAttentionProgram, IsPredictedStoredExplainedReportedAndExported) {
   const std::string tuned =
-      run(kProblem, {"--quiet", "--tile", "16x64x4", "--stages", "2", "--page-copy", "row",
-                     "--workers", "0,132", "--least-units", "1,8"});
+      run(kProblem, {"--quiet", "--verbose", "--tile", "16x64x4", "--stages", "2", "--page-copy",
+                     "row", "--workers", "0,132", "--least-units", "1,8"});
   EXPECT_THAT(tuned, HasSubstr("Predicted: attention_serving b8 h8/2 s1/4096 d64 fp16 causal "
                                "page16 sinks log_normal on NVIDIA H200"));
   EXPECT_THAT(tuned, HasSubstr("for 8 variants of 2 kernels"));
