@@ -37,8 +37,8 @@ class Nvrtc {
   /// CUDA's own headers that `files` name and do not have. They live as long as this.
   std::vector<TemplateFile> toolkit_headers(std::span<const TemplateFile> files) const;
 
-  /// Comes before what is compiled on a confined thread (generator/compile_log.h). The first call in a
-  /// process changes the handlers of SIGINT and SIGTERM for some milliseconds.
+  /// Comes before what is compiled on a confined thread (generator/compile_log.h). The first call
+  /// in a process changes the handlers of SIGINT and SIGTERM for some milliseconds.
   void prepare() const;
 
   /// Compiles the first file; the others are the headers it includes, by the names they are

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every operation that this process knows: those that CMakeLists.txt lists, and the kernels of users
-// that were added since it began.
+// Every operation that this process knows: those that CMakeLists.txt lists, and the kernels of
+// users that were added since it began.
 #include "core/operation.h"
 #include <swr/error.h>
 #include <swr/problem.h>

@@ -155,7 +155,6 @@ TEST(Processes, ADatabaseLeftByAKilledWriterIsNotReadPartlyFromAReadOnlyDirector
   EXPECT_THAT(error.what(), ::testing::HasSubstr("-wal"));
 }
 
-
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 

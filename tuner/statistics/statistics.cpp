@@ -119,7 +119,6 @@ Interval ratio_interval(std::span<const double> times, std::span<const double> r
   return {ratio - half_width, ratio + half_width};
 }
 
-
 StoppingRule::StoppingRule(const StoppingOptions& options) : options_(options) {
   options_.fewest = std::min(options_.fewest, options_.most);
 }

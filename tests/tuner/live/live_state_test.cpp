@@ -237,7 +237,6 @@ TEST_F(Following, TakesAFolderForNoFile) {
   EXPECT_THAT(follower.read().lines, SizeIs(0));
 }
 
-
 namespace fs = std::filesystem;
 
 class QueueFolder : public ::testing::Test {
