@@ -32,11 +32,21 @@ std::string duration(const MetricValue& value) { return time_text(as_double(valu
 
 Value of(std::optional<long long> value) { return value ? Value(*value) : std::nullopt; }
 
+/// A member of an outcome of its kind; nothing where there is none, or the variant failed.
+template <auto Member, typename Outcome>
+Value member_of(const Outcome* outcome, const Result& result) {
+  const bool is_there = outcome != nullptr && result.state == ResultState::ok;
+  return is_there ? Value(outcome->*Member) : std::nullopt;
+}
+
 template <auto Member>
 Value measured(const Problem& /*problem*/, const Result& result) {
-  const Measurement* measurement = result.measurement();
-  return measurement != nullptr && result.state == ResultState::ok ? Value(measurement->*Member)
-                                                                   : std::nullopt;
+  return member_of<Member>(result.measurement(), result);
+}
+
+template <auto Member>
+Value predicted(const Problem& /*problem*/, const Result& result) {
+  return member_of<Member>(result.prediction(), result);
 }
 
 /// A counter that the chip lacks is 0 in a measurement that says which are missing.
@@ -49,13 +59,6 @@ Value counted(const Problem& /*problem*/, const Result& result) {
   const long long value = (*measurement->counters).*Member;
   const bool may_be_missing = !measurement->counters_missing_because.empty();
   return value == 0 && may_be_missing ? std::nullopt : Value(value);
-}
-
-template <auto Member>
-Value predicted(const Problem& /*problem*/, const Result& result) {
-  const Prediction* prediction = result.prediction();
-  return prediction != nullptr && result.state == ResultState::ok ? Value(prediction->*Member)
-                                                                  : std::nullopt;
 }
 
 template <auto Member>
