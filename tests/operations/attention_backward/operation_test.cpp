@@ -8,6 +8,7 @@
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
 #include "templates/attention_backward/offered.h"
+#include "tests/support/temp_directory.h"
 #include "tests/templates/attention/portable/chips.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -321,6 +322,19 @@ TEST(AttentionBackwardKernel, DefaultsCompileCleanForFiveChips) {
   expect_defaults_compile_clean(120, 192, 128, false);
   expect_defaults_compile_clean(121, 256, 256, true);
   expect_defaults_compile_clean(121, 112, 112, false);
+}
+
+/// It waits for memory alone, so that CTAs of 1024 threads should fit an SM, whatever it adds.
+TEST(AttentionBackwardKernel, FinishLeavesRegistersForManyCtas) {
+  const P problem = with(kTraining, [](P& p) { p.heads_kv = p.heads_q; });
+  const Variant variant = default_variant(Problem(problem), device_of(80));
+  const TempDirectory overlay;
+  overlay.write("selected_attention_backward_config.h", config_header_of(problem, variant.as<V>()));
+  const CompiledKernel finish =
+      Generator({.template_overlay = overlay.path(), .cache_dir = {}, .nvrtc_library = {}})
+          .compile_template("attention_backward/portable/attention_backward.cu",
+                            "swr_attention_backward_finish", 80);
+  EXPECT_LE(finish.resources.registers_per_thread, 64);
 }
 
 TEST(AttentionBackwardKernel, TheReferenceCompiles) {
