@@ -2,7 +2,6 @@
 // What a lookup costs: hits, nearest matches and misses by size of the database and number of
 // threads, and reading the file. experiments/runtime publishes the numbers.
 #include "db/connection.h"
-#include "db/row_digests.h"
 #include "db/rows.h"
 #include "db/table.h"
 #include <swr/attention_problem.h>

@@ -5,7 +5,6 @@
 #include <swr/kernel_spec.h>
 #include <swr/swr_kernel_c.h>
 
-#include <cstdio>
 #include <map>
 #include <span>
 

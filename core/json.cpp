@@ -7,8 +7,6 @@
 #include "core/printable.h"
 #include <swr/error.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>

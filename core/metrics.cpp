@@ -3,8 +3,6 @@
 
 #include "core/number_text.h"
 
-#include <array>
-
 namespace swr {
 namespace {
 

@@ -66,7 +66,7 @@ std::string grouped_text(long long value) {
   const std::size_t first_digit = value < 0 ? 1 : 0;
   for (std::size_t position = text.size(); position > first_digit + 3;) {
     position -= 3;
-    text.insert(position, ",");
+    text.insert(position, 1, ',');
   }
   return text;
 }

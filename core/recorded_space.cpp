@@ -310,8 +310,7 @@ class SpacesReader {
     } catch (const Error& error) {
       throw Error(error.code(), "line " + std::to_string(line_) + ": " + error.what());
     } catch (const Json::exception& error) {
-      throw Error(ErrorCode::invalid_argument,
-                  "line " + std::to_string(line_) + ": " + error.what());
+      reject("line " + std::to_string(line_) + ": " + error.what());
     }
   }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <ostream>
 #include <span>
-#include <string_view>
 #include <utility>
 
 namespace swr {

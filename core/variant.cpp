@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/axis_values.h"
+#include "core/constraint_rules.h"
 #include "core/field_builders.h"
 #include "core/operation.h"
-#include <swr/error.h>
+#include "core/reject.h"
+#include <swr/constraints.h>
 #include <swr/variant.h>
 
 #include <algorithm>
@@ -83,16 +85,15 @@ Variant parse_variant(const Operation& operation, std::string_view key) {
     const auto equals = part.find('=');
     const Axis* const axis = find_axis(operation, part.substr(0, equals));
     if (equals == std::string_view::npos || axis == nullptr) {
-      throw Error(ErrorCode::invalid_argument, "'" + std::string(part) +
-                                                   "' is no axis=value part of a variant of " +
-                                                   std::string(operation.name()));
+      reject("'" + std::string(part) + "' is no axis=value part of a variant of " +
+             std::string(operation.name()));
     }
     axis->set(variant, std::string(part.substr(equals + 1)));
     named.push_back(axis);
   }
   for (const Axis* const axis : named) {
     if (!axis->belongs_to(family_of(variant))) {
-      throw Error(ErrorCode::invalid_argument, no_axis_message(family_of(variant), axis->name));
+      reject(no_axis_message(family_of(variant), axis->name));
     }
   }
   return variant;
@@ -107,6 +108,58 @@ std::string to_string(const AxisValue& value) {
     return std::to_string(*integer);
   }
   return std::get<std::string>(value);
+}
+
+namespace {
+
+DroppedVariant dropped(const Variant& variant, const ConstraintInfo& info, std::string reason) {
+  return {variant, std::string(info.name), std::move(reason)};
+}
+
+}  // namespace
+
+std::span<const ConstraintInfo> constraints(const Operation& operation) {
+  return operation.constraints();
+}
+
+void require_same_operation(const Problem& problem, const Variant& variant) {
+  if (&problem.operation() != &variant.operation()) {
+    reject("a variant of " + std::string(variant.operation().name()) + " cannot compute " +
+           to_string(problem));
+  }
+}
+
+std::optional<DroppedVariant> check_constraints(const Problem& problem, const Variant& variant,
+                                                const DeviceInfo& device) {
+  require_same_operation(problem, variant);
+  auto broken = problem.operation().broken_constraint(problem, variant, device);
+  if (!broken) {
+    return std::nullopt;
+  }
+  return dropped(variant, broken->constraint, std::move(broken->reason));
+}
+
+std::optional<DroppedVariant> check_compiled(const Problem& problem, const Variant& variant,
+                                             const DeviceInfo& device,
+                                             const KernelResources& resources) {
+  const int spilled = resources.spill_store_bytes + resources.spill_load_bytes;
+  if (spilled > problem.operation().tolerated_spill_bytes(variant)) {
+    return dropped(variant, kSpills,
+                   text(resources.spill_store_bytes) + " bytes stored and " +
+                       text(resources.spill_load_bytes) + " loaded per thread");
+  }
+  if (resources.wgmma_warnings > 0) {
+    return dropped(variant, kSerialized, "ptxas serialises its products or ignores setmaxnreg");
+  }
+  const Occupancy resident = occupancy(resources, problem, variant, device);
+  if (resident.ctas_per_sm < 1) {
+    return dropped(variant, kResidency, "no CTA fits an SM, limited by " + resident.limited_by);
+  }
+  return std::nullopt;
+}
+
+Variant default_variant(const Problem& problem, const DeviceInfo& device) {
+  return problem.operation().default_variant(problem, device);
 }
 
 }  // namespace swr

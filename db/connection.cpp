@@ -4,9 +4,8 @@
 #include "core/files.h"
 #include "core/printable.h"
 #include "db/kernels.h"
-#include "db/row_digests.h"
 #include "db/schema.h"
-#include <swr/error.h>
+#include "db/table.h"
 
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>

@@ -4,9 +4,9 @@
 #include "core/printable.h"
 #include "db/connection.h"
 #include "db/kernels.h"
-#include "db/row_digests.h"
 #include "db/rows.h"
 #include "db/store_impl.h"
+#include "db/table.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Statement.h>
@@ -14,8 +14,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
-#include <utility>
 
 namespace swr {
 namespace {

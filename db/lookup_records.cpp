@@ -2,8 +2,8 @@
 #include "db/lookup_records.h"
 
 #include "db/kernels.h"
-#include "db/row_digests.h"
 #include "db/rows.h"
+#include "db/table.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Statement.h>

@@ -8,12 +8,9 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <numeric>
-#include <span>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 namespace swr {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "core/recorded_space.h"
-#include "db/match.h"
 #include "db/problem_key.h"
 #include "db/shape_tree.h"
 #include <swr/lookup.h>

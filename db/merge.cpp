@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "db/merge.h"
 
+#include "core/reject.h"
 #include "db/connection.h"
 #include "db/kernels.h"
-#include "db/row_digests.h"
 #include "db/rows.h"
 #include "db/schema.h"
+#include "db/table.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Backup.h>
@@ -114,9 +115,8 @@ class Merger {
                             "SELECT t.op FROM main.kernel AS t JOIN source.kernel AS s ON s.op = "
                             "t.op WHERE s.spec_digest <> t.spec_digest");
     if (other.executeStep()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "two kernels are called " + other.getColumn(0).getString() +
-                      " and have different specs; merge databases of one of them");
+      reject("two kernels are called " + other.getColumn(0).getString() +
+             " and have different specs; merge databases of one of them");
     }
   }
 
@@ -397,11 +397,10 @@ void require_comparable(const std::vector<FileEnvironments>& files, const FileEn
     for (const RunEnvironment& b : second.environments) {
       const auto difference = find_difference(a.run, b.run);
       if (difference && are_compared(a, b) && !held_together(files, a, b)) {
-        throw Error(ErrorCode::invalid_argument,
-                    "results of " + a.device.name + " in " + first.path.string() + " and " +
-                        second.path.string() + " are not comparable: " + difference->what +
-                        " differ (" + shown(difference->a) + ", " + shown(difference->b) +
-                        "); keep them in files of their own, or tune again alike");
+        reject("results of " + a.device.name + " in " + first.path.string() + " and " +
+               second.path.string() + " are not comparable: " + difference->what + " differ (" +
+               shown(difference->a) + ", " + shown(difference->b) +
+               "); keep them in files of their own, or tune again alike");
       }
     }
   }
@@ -547,8 +546,7 @@ MergeSummary merge_databases(const fs::path& out, std::span<const fs::path> sour
     return !fs::equivalent(source, out, not_there);
   });
   if (others.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "there is nothing to merge into " + out.string() + "; name other databases");
+    reject("there is nothing to merge into " + out.string() + "; name other databases");
   }
   Staging staging(others);
   require_comparable(staging.environments());

@@ -10,13 +10,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <fcntl.h>
-#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 namespace swr {
 namespace {

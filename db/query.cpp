@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What a Store answers.
+#include "core/reject.h"
 #include "db/lookup_records.h"
-#include "db/match.h"
+#include "db/problem_key.h"
 #include "db/rows.h"
 #include "db/shipped.h"
 #include "db/store_impl.h"
-#include <swr/error.h>
 
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
@@ -214,9 +214,8 @@ class Reader {
   }
 
   [[noreturn]] void reject_id(long long id) const {
-    throw Error(ErrorCode::invalid_argument, "database " + path_.string() + " has no result " +
-                                                 std::to_string(id) +
-                                                 "; ask with the id of a stored result");
+    reject("database " + path_.string() + " has no result " + std::to_string(id) +
+           "; ask with the id of a stored result");
   }
 
   /// What the current row of `result` belongs to.
@@ -476,9 +475,8 @@ RunInfo Store::run_of(long long result_id) const {
                           "WHERE result.id = ?");
     row.bind(1, static_cast<std::int64_t>(result_id));
     if (!row.executeStep()) {
-      throw Error(ErrorCode::invalid_argument, "database " + impl_->path.string() +
-                                                   " has no result " + std::to_string(result_id) +
-                                                   "; ask with the id of a stored result");
+      reject("database " + impl_->path.string() + " has no result " + std::to_string(result_id) +
+             "; ask with the id of a stored result");
     }
     return read_run(row, {impl_->path, "run"});
   });

@@ -3,7 +3,7 @@
 #include "core/enum_text.h"
 #include "core/json.h"
 #include "core/reject.h"
-#include "db/derived.h"
+#include "db/problem_key.h"
 #include "db/rows.h"
 #include <swr/field.h>
 

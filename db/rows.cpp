@@ -4,13 +4,10 @@
 #include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/printable.h"
-#include <swr/error.h>
 
 #include <algorithm>
 #include <cmath>
 #include <concepts>
-#include <optional>
-#include <utility>
 
 namespace swr {
 namespace {

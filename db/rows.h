@@ -122,7 +122,7 @@ struct LookupResult {
   bool is_ok = false;
   int registers_per_thread = 0;
   double time_us = 0.0;
-  /// As l2_miss_sectors() has it (db/match.h).
+  /// As l2_miss_sectors() has it (db/problem_key.h).
   std::optional<long long> l2_misses;
   std::optional<long long> dram_read_bytes;  ///< Counted.
   std::optional<long long> excess_misses;    ///< Predicted, in sectors.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "db/connection.h"
-#include "db/row_digests.h"
 #include "db/table.h"
 #include <swr/store.h>
 

@@ -2,7 +2,6 @@
 #include "driver/cuda_driver.h"
 
 #include <array>
-#include <memory>
 #include <pthread.h>
 
 namespace swr {

@@ -11,14 +11,12 @@
 #include <swr/version.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fcntl.h>
 #include <fstream>
 #include <memory>
 #include <set>
 #include <span>
 #include <unistd.h>
-#include <utility>
 
 namespace swr {
 namespace {

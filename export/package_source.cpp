@@ -5,6 +5,7 @@
 #include "core/json.h"
 #include "core/operation.h"
 #include "core/package_text.h"
+#include "core/reject.h"
 #include "export/export.h"
 #include <swr/error.h>
 
@@ -12,7 +13,6 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <initializer_list>
 #include <iterator>
 #include <set>
 #include <span>
@@ -333,9 +333,8 @@ void add_own_files(PackageFiles& files, const PackageTexts& own, const std::stri
     std::string place = path;
     replace_all(place, kToken, name);
     if (!files.emplace(place, carried(text, name)).second) {
-      throw Error(ErrorCode::invalid_argument,
-                  "the package has a file " + place +
-                      " already: give the kernel another name, or export it alone");
+      reject("the package has a file " + place +
+             " already: give the kernel another name, or export it alone");
     }
   }
 }
@@ -353,9 +352,8 @@ std::vector<Embedded> kernels_of(const Operation& op, const Manifest& manifest,
 
 const PackagePart& require_part(const Operation& operation) {
   if (operation.package() == nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                "kernels of " + std::string(operation.name()) +
-                    " cannot be exported as a C++ package; export cubins, without --format cpp");
+    reject("kernels of " + std::string(operation.name()) +
+           " cannot be exported as a C++ package; export cubins, without --format cpp");
   }
   return operation.package()->package_part();
 }

@@ -4,8 +4,8 @@
 #include "fuzz/harness.h"
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/source/signatures.h"
-#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_folder.h"
+#include "kernel_spec/spec/spec_object.h"
 #include "kernel_spec/spec/stored_spec.h"
 #include <swr/error.h>
 

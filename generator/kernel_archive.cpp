@@ -9,8 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <map>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <zstd.h>

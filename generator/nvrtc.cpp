@@ -5,23 +5,17 @@
 #include "core/files.h"
 #include "core/header_names.h"
 #include "generator/compile_log.h"
-#include "generator/template_set.h"
 
 #include <nvrtc.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
-#include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

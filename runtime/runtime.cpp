@@ -3,7 +3,6 @@
 #include "db/problem_key.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
-#include "runtime/recent_tensor_maps.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/kernel_spec.h>
@@ -12,9 +11,7 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <vector>

@@ -6,9 +6,8 @@
 #include "driver/cuda_driver.h"
 #include "driver/devices.h"
 #include "driver/range_profiler.h"
-#include "operations/attention/buffers.h"
 #include "operations/attention/config.h"
-#include "operations/attention/kernel.h"
+#include "operations/attention/workload.h"
 #include "tuner/measure/placement.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

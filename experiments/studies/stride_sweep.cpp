@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/metrics.h"
 #include "core/number_text.h"
-#include "db/match.h"
+#include "db/problem_key.h"
 #include "experiments/studies/gemm_study.h"
 #include "report/explain/analysis.h"
 #include "report/report.h"

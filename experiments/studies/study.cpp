@@ -4,7 +4,7 @@
 #include "core/metrics.h"
 #include "core/number_text.h"
 #include "core/operation.h"
-#include "db/match.h"
+#include "db/problem_key.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "report/explain/analysis.h"
 #include "report/report.h"

@@ -3,7 +3,6 @@
 
 #include "kernel_spec/source/source_tokens.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "kernel_spec/spec/words.h"
 
 #include <algorithm>
 #include <array>

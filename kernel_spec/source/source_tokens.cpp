@@ -2,7 +2,7 @@
 #include "kernel_spec/source/source_tokens.h"
 
 #include "core/ascii.h"
-#include "kernel_spec/spec/words.h"
+#include "kernel_spec/spec/spec_object.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,6 @@
 #include "kernel_spec/spec/argument_data.h"
 
 #include "core/number_text.h"
-#include "core/sha256.h"
 #include "kernel_spec/spec/spec_object.h"
 #include <swr/error.h>
 

@@ -4,15 +4,11 @@
 
 #include "core/ascii.h"
 #include "core/sha256.h"
-#include "kernel_spec/spec/objective_text.h"
-#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <functional>

@@ -6,7 +6,6 @@
 #include "kernel_spec/source/signatures.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "kernel_spec/spec/words.h"
 
 #include <algorithm>
 #include <array>

@@ -4,10 +4,7 @@
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/source/signatures.h"
 #include "kernel_spec/spec/element_type.h"
-#include "kernel_spec/spec/objective_text.h"
-#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/source/signatures.h"
 #include "kernel_spec/spec/element_type.h"
-#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
 #include <swr/error.h>
 

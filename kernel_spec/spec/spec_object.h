@@ -2,17 +2,72 @@
 // Reading objects of spec files: every key is known or refused by name.
 #pragma once
 
+#include "core/ascii.h"
 #include "core/json.h"
+#include "kernel_spec/expression/expression.h"
+#include "kernel_spec/spec/element_type.h"
 #include <swr/error.h>
 #include <swr/kernel_spec.h>
 
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace swr::kernel_spec {
+
+// Words in texts of specs, which somebody else wrote: without regular expressions, whose syntax a
+// name may contain and whose matching recurses by the length of the text.
+
+inline bool is_name_character(char c) { return ascii::is_alphanumeric(c) || c == '_'; }
+
+/// A literal of C++ with this text, whatever it holds: how text of a spec goes into a source.
+inline std::string literal(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < ' ') {
+      quoted += '\\';
+      quoted += '0';
+      quoted += static_cast<char>('0' + code / 8);
+      quoted += static_cast<char>('0' + code % 8);
+      continue;
+    }
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+    }
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+/// Where `word` stands from `from` on and is not part of a longer word; npos where it does not, as
+/// for a word that is empty.
+inline std::size_t find_word(std::string_view text, std::string_view word, std::size_t from) {
+  for (auto at = word.empty() ? text.npos : text.find(word, from); at != text.npos;
+       at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool begins = at == 0 || !is_name_character(text[at - 1]);
+    if (begins && (end == text.size() || !is_name_character(text[end]))) {
+      return at;
+    }
+  }
+  return text.npos;
+}
+
+/// The text with `by` in place of each such word.
+inline std::string with_word_replaced(std::string_view text, std::string_view word,
+                                      std::string_view by) {
+  std::string replaced;
+  std::size_t begin = 0;
+  for (auto at = find_word(text, word, 0); at != text.npos; at = find_word(text, word, begin)) {
+    replaced.append(text.substr(begin, at - begin)).append(by);
+    begin = at + word.size();
+  }
+  return replaced.append(text.substr(begin));
+}
 
 /// Throws: Error{invalid_argument}, always: "WHERE: WHAT".
 [[noreturn]] void refuse_spec(const std::string& where, const std::string& what);
@@ -89,5 +144,60 @@ auto at_place(const Where& where, Work work) {
     throw Error(error.code(), std::string(where) + ": " + error.what());
   }
 }
+
+// What tuning looks for, as --objective and specs say it: a word, or an expression over metrics of
+// which the smallest value is the best (docs/energy.md).
+
+/// What an objective may read: the keys of metrics(), then kFurtherMetricNames.
+std::vector<std::string> objective_names();
+
+/// Of "time", "energy", "edp" (energy times time) or an expression over objective_names(), which
+/// are its table. It is computed once with made-up metrics, so that no run ends in what it cannot.
+/// Throws: Error{invalid_argument} naming what is unknown and the nearest that is known, or why
+/// the expression cannot be computed.
+BoundExpression bound_objective(const std::string& text);
+
+/// Throws: Error{invalid_argument} where it has no value, or one that is no number.
+double objective_value(const std::string& text, const BoundExpression& expression,
+                       std::span<const Value> table);
+
+/// A checked objective, as it is kept: what is to be large is its reciprocal.
+/// Throws: Error{invalid_argument} as bound_objective() does, and for words that are to be large.
+std::string kept_objective(const std::string& text, bool is_to_be_large);
+
+// The forms that specs come in, and what must hold of all of them.
+
+// Throw, all of them: Error{invalid_argument} naming what cannot be read.
+
+/// swr's own form (docs/kernels.md). `where` names the file.
+KernelSpec read_swr_json(const Json& json, const std::string& where);
+
+/// True for what claims to be a T1 file.
+bool is_t1(const Json& json);
+KernelSpec read_t1(const Json& json, const std::string& where);
+
+/// A .cu file with pragmas of kernel_launcher's form.
+KernelSpec read_pragmas(const std::string& source, const std::string& where);
+
+// Texture arguments: how specs spell them, and what the driver's textures can be.
+
+/// Throws: Error{invalid_argument} naming what cannot be read.
+KernelTexture read_texture(const Json& json, const std::string& where);
+/// As read_texture() reads it.
+Json texture_json(const KernelTexture& texture);
+
+/// Throws: Error{invalid_argument} where no texture can be so, on whatever GPU.
+void require_texture(const KernelArgument& argument, const ElementType& type,
+                     const std::string& where);
+
+// What a new spec must not leave silent. Specs that a database holds are read without these checks.
+
+/// Throws: Error{invalid_argument} for a setting that would have no effect: a default that is no
+/// value, a parameter by which other tools set the GPU, what belongs to another fill.
+void require_settings_with_effect(const KernelSpec& spec);
+
+/// Throws: Error{invalid_argument} where a kernel that stands in the source with all its parameters
+/// takes others than its step has. Kernels whose parameters macros or templates hide pass.
+void require_arguments_of_kernels(const KernelSpec& spec);
 
 }  // namespace swr::kernel_spec

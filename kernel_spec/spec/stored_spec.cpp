@@ -2,9 +2,7 @@
 #include "kernel_spec/spec/stored_spec.h"
 
 #include "core/bounded_json.h"
-#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
-#include <swr/error.h>
 
 #include <array>
 #include <cstdint>

@@ -3,16 +3,11 @@
 // is chosen here is noted for people.
 #include "core/ascii.h"
 #include "kernel_spec/expression/expression.h"
-#include "kernel_spec/spec/objective_text.h"
-#include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <string_view>
 
 namespace swr::kernel_spec {
 namespace {

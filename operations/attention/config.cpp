@@ -4,8 +4,6 @@
 #include "core/members.h"
 #include "generator/config_text.h"
 #include "operations/attention/parts.h"
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
 
 namespace swr {
 constexpr auto members_of(const PortableAttentionConfig& /*of*/) {

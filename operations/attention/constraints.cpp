@@ -5,7 +5,6 @@
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <algorithm>
 #include <array>
 
 namespace swr {

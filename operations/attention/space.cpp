@@ -4,13 +4,10 @@
 #include "generator/expansion.h"
 #include "operations/attention/parts.h"
 #include "templates/common/attention_schedule.h"
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <string>
 
 namespace swr {
 namespace {
@@ -21,40 +18,31 @@ constexpr int kLargestHeadDim = 256;
 
 // Tiles that keep everything in registers, for every chip, mask, type and schedule
 // (experiments/portable_attention). Two 16-row blocks to a warp halve what is read from shared
-// memory per product, while O leaves room for them.
+// memory per product, while O leaves room for them. Tiles are tile_m, tile_n and warps.
 constexpr std::array kPortableTilesTo64{
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},   Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},  Tile{.tile_m = 128, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 128, .warps = 8}, Tile{.tile_m = 80, .tile_n = 80, .warps = 5},
+    Tile{64, 64, 4},  Tile{64, 128, 4}, Tile{64, 32, 4},   Tile{128, 64, 4},
+    Tile{128, 64, 8}, Tile{128, 32, 4}, Tile{128, 128, 8}, Tile{80, 80, 5},
 };
 constexpr std::array kPortableTilesTo96{
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 64, .tile_n = 96, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 128, .warps = 4}, Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 32, .warps = 4}, Tile{.tile_m = 128, .tile_n = 48, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8}, Tile{.tile_m = 128, .tile_n = 128, .warps = 8},
+    Tile{64, 64, 4},  Tile{64, 96, 4},  Tile{64, 128, 4}, Tile{64, 32, 4},
+    Tile{128, 32, 4}, Tile{128, 48, 4}, Tile{128, 64, 8}, Tile{128, 128, 8},
 };
 constexpr std::array kPortableTilesTo128{
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 96, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 128, .warps = 4},  Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 32, .warps = 4},  Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
-    Tile{.tile_m = 128, .tile_n = 128, .warps = 8},
+    Tile{64, 64, 4},  Tile{64, 96, 4},  Tile{64, 128, 4},  Tile{64, 32, 4},
+    Tile{128, 32, 4}, Tile{128, 64, 8}, Tile{128, 128, 8},
 };
 constexpr std::array kPortableTilesTo160{
-    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 80, .warps = 4},  Tile{.tile_m = 64, .tile_n = 96, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8}, Tile{.tile_m = 128, .tile_n = 96, .warps = 8},
+    Tile{64, 32, 4}, Tile{64, 64, 4},  Tile{64, 80, 4},
+    Tile{64, 96, 4}, Tile{128, 64, 8}, Tile{128, 96, 8},
 };
 constexpr std::array kPortableTilesTo192{
-    Tile{.tile_m = 64, .tile_n = 48, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 48, .warps = 8},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+    Tile{64, 48, 4},
+    Tile{64, 64, 4},
+    Tile{128, 48, 8},
+    Tile{128, 64, 8},
 };
 constexpr std::array kPortableTilesBeyond192{
-    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 48, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+    Tile{64, 32, 4}, Tile{64, 48, 4}, Tile{64, 64, 4}, Tile{128, 32, 8}, Tile{128, 64, 8},
 };
 constexpr std::array kPortableTilesOfHeadDim{
     TilesOfHeadDim{64, kPortableTilesTo64},
@@ -100,22 +88,15 @@ constexpr std::array kPortableAxes{
 // all there is, warps share it and divide the keys (experiments/portable_attention). Nothing is
 // read twice, so the order of tiles is one.
 constexpr std::array kDecodeTilesTo128{
-    Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 16, .tile_n = 64, .warps = 1},
-    Tile{.tile_m = 32, .tile_n = 64, .warps = 2},  Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8}, Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 16, .tile_n = 128, .warps = 4}, Tile{.tile_m = 32, .tile_n = 64, .warps = 4},
+    Tile{16, 32, 1},  Tile{16, 64, 1},  Tile{32, 64, 2}, Tile{64, 32, 4},  Tile{64, 64, 4},
+    Tile{64, 128, 4}, Tile{128, 64, 8}, Tile{16, 64, 4}, Tile{16, 128, 4}, Tile{32, 64, 4},
 };
 constexpr std::array kDecodeTilesTo192{
-    Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 32, .tile_n = 32, .warps = 2},
-    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 32, .warps = 8}, Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 32, .tile_n = 64, .warps = 4},
+    Tile{16, 32, 1},  Tile{32, 32, 2}, Tile{64, 32, 4}, Tile{64, 64, 4},
+    Tile{128, 32, 8}, Tile{16, 64, 4}, Tile{32, 64, 4},
 };
 constexpr std::array kDecodeTilesBeyond192{
-    Tile{.tile_m = 16, .tile_n = 16, .warps = 1}, Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4}, Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
-    Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
+    Tile{16, 16, 1}, Tile{64, 32, 4}, Tile{64, 64, 4}, Tile{128, 32, 8}, Tile{16, 64, 4},
 };
 constexpr std::array kDecodeTilesOfHeadDim{
     TilesOfHeadDim{128, kDecodeTilesTo128},
@@ -142,36 +123,32 @@ constexpr FamilySpace kDecodeSpace{Family::portable, kDecodeTilesOfHeadDim, kDec
 // registers. Up to head_dim 160 two Q slots beat wider K tiles, so only tiles that leave room for
 // both are offered; beyond, two leave room for narrow tiles only, and wider ones compete.
 constexpr std::array kHopperTilesTo64{
-    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 176},
-    Tile{.tile_m = 192, .tile_n = 96},  Tile{.tile_m = 192, .tile_n = 112},
-    Tile{.tile_m = 192, .tile_n = 128},
+    Tile{128, 128}, Tile{128, 176}, Tile{192, 96}, Tile{192, 112}, Tile{192, 128},
 };
 constexpr std::array kHopperTilesTo96{
-    Tile{.tile_m = 128, .tile_n = 128},
-    Tile{.tile_m = 128, .tile_n = 160},
-    Tile{.tile_m = 192, .tile_n = 80},
-    Tile{.tile_m = 192, .tile_n = 96},
+    Tile{128, 128},
+    Tile{128, 160},
+    Tile{192, 80},
+    Tile{192, 96},
 };
 constexpr std::array kHopperTilesTo128{
-    Tile{.tile_m = 128, .tile_n = 96},  Tile{.tile_m = 128, .tile_n = 112},
-    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 144},
-    Tile{.tile_m = 128, .tile_n = 160},
+    Tile{128, 96}, Tile{128, 112}, Tile{128, 128}, Tile{128, 144}, Tile{128, 160},
 };
 constexpr std::array kHopperTilesTo160{
-    Tile{.tile_m = 128, .tile_n = 64},
-    Tile{.tile_m = 128, .tile_n = 80},
-    Tile{.tile_m = 128, .tile_n = 96},
-    Tile{.tile_m = 128, .tile_n = 112},
+    Tile{128, 64},
+    Tile{128, 80},
+    Tile{128, 96},
+    Tile{128, 112},
 };
 constexpr std::array kHopperTilesTo192{
-    Tile{.tile_m = 128, .tile_n = 64},
-    Tile{.tile_m = 128, .tile_n = 80},
-    Tile{.tile_m = 128, .tile_n = 96},
+    Tile{128, 64},
+    Tile{128, 80},
+    Tile{128, 96},
 };
 constexpr std::array kHopperTilesBeyond192{
-    Tile{.tile_m = 128, .tile_n = 48},
-    Tile{.tile_m = 128, .tile_n = 64},
-    Tile{.tile_m = 128, .tile_n = 80},
+    Tile{128, 48},
+    Tile{128, 64},
+    Tile{128, 80},
 };
 constexpr std::array kHopperTilesOfHeadDim{
     TilesOfHeadDim{64, kHopperTilesTo64},   TilesOfHeadDim{96, kHopperTilesTo96},

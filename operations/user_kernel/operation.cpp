@@ -2,6 +2,7 @@
 #include "core/axis_values.h"
 #include "core/constraint_rules.h"
 #include "core/field_builders.h"
+#include "core/reject.h"
 #include "generator/expansion.h"
 #include "operations/user_kernel/user_kernel.h"
 #include <swr/error.h>
@@ -184,9 +185,8 @@ Problem UserKernel::default_problem() const {
 void UserKernel::validate(const Problem& problem) const {
   for (const ProblemField& field : fields_) {
     if (field.read(problem.members()) < 1) {
-      throw Error(ErrorCode::invalid_argument, std::string(field.name) +
-                                                   " must be 1 or more, not " +
-                                                   std::to_string(field.read(problem.members())));
+      reject(std::string(field.name) + " must be 1 or more, not " +
+             std::to_string(field.read(problem.members())));
     }
   }
   Point point;
@@ -329,8 +329,7 @@ kernel_spec::Space UserKernel::space(const Problem& problem, const SpaceOptions&
     for (const AxisValue& value : *asked) {
       const int place = index_of(parameter, to_string(value));
       if (place < 0) {
-        throw Error(ErrorCode::invalid_argument,
-                    "parameter " + parameter.name + " has no value " + to_string(value));
+        reject("parameter " + parameter.name + " has no value " + to_string(value));
       }
       places[i].push_back(place);
     }
@@ -519,8 +518,7 @@ const Operation* restore_operation(std::string_view name, std::string_view diges
   const std::lock_guard lock(registering());
   if (const Operation* const known = find_operation_or_null(name)) {
     if (known->source_digest() != digest) {
-      throw Error(ErrorCode::invalid_argument,
-                  "another kernel is called " + std::string(name) + " in this process");
+      reject("another kernel is called " + std::string(name) + " in this process");
     }
     return known;
   }
@@ -529,8 +527,8 @@ const Operation* restore_operation(std::string_view name, std::string_view diges
   }
   kernel_spec::KernelPlan plan(kernel_spec::read_stored_text(stored_text));
   if (operation_name(plan) != name || plan.digest() != digest) {
-    throw Error(ErrorCode::invalid_argument, "the spec is not of " + std::string(name) +
-                                                 " and its digest, but of " + operation_name(plan));
+    reject("the spec is not of " + std::string(name) + " and its digest, but of " +
+           operation_name(plan));
   }
   return &register_operation(std::make_unique<UserKernel>(std::move(plan), ""));
 }
@@ -552,8 +550,8 @@ Problem kernel_problem(const Operation& operation, const std::map<std::string, i
   for (const auto& [name, value] : sizes) {
     const Field* const field = find_field(operation, name);
     if (field == nullptr) {
-      throw Error(ErrorCode::invalid_argument, "the kernel has no size '" + name + "'" +
-                                                   kernel_spec::advice_for_unknown(name, known));
+      reject("the kernel has no size '" + name + "'" +
+             kernel_spec::advice_for_unknown(name, known));
     }
     field->write(problem.members(), value);
   }

@@ -2,9 +2,9 @@
 // A user's kernel in exported C++ packages: a class of its own, and the spec as data.
 #include "core/ascii.h"
 #include "core/embedded_file.h"
-#include "kernel_spec/spec/words.h"
+#include "core/reject.h"
+#include "kernel_spec/spec/spec_object.h"
 #include "operations/user_kernel/user_kernel.h"
-#include <swr/error.h>
 
 #include <algorithm>
 
@@ -227,17 +227,15 @@ PackageTexts user_package_files(const Operation& operation) {
   const KernelPlan& plan = dynamic_cast<const UserKernel&>(operation).plan();
   const auto require_free = [&](const char* what, const std::string& name) {
     if (is_reserved(name)) {
-      throw Error(ErrorCode::invalid_argument,
-                  what + (" " + name) + " of " + plan.spec().name +
-                      " has a name that packages cannot use; give it another name");
+      reject(what + (" " + name) + " of " + plan.spec().name +
+             " has a name that packages cannot use; give it another name");
     }
   };
   for (const PlannedArgument& argument : plan.arguments()) {
     require_free("argument", argument.spec.name);
     if (!argument.size && !argument.types.empty()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "argument " + argument.spec.name + " of " + plan.spec().name +
-                      " is a scalar whose type a parameter names; a package has one type for it");
+      reject("argument " + argument.spec.name + " of " + plan.spec().name +
+             " is a scalar whose type a parameter names; a package has one type for it");
     }
   }
   for (const KernelSize& size : plan.spec().sizes) {

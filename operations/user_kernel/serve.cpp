@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Launches of users' kernels in programs.
+#include "core/reject.h"
 #include "driver/ready_launch.h"
 #include "operations/user_kernel/user_kernel.h"
-#include <swr/error.h>
 #include <swr/kernel_call.h>
 
 #include <algorithm>
@@ -101,19 +101,17 @@ class ReadyUserKernel final : public ReadyLaunch {
 
   void require_fitting(const KernelCall& call) const {
     if (call.count() != arguments_.size()) {
-      throw Error(ErrorCode::invalid_argument,
-                  name_ + " takes " + std::to_string(arguments_.size()) + " arguments, and " +
-                      std::to_string(call.count()) + " are given; their order is the spec's");
+      reject(name_ + " takes " + std::to_string(arguments_.size()) + " arguments, and " +
+             std::to_string(call.count()) + " are given; their order is the spec's");
     }
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       if (call.size_of(i) != arguments_[i].bytes) {
-        throw Error(ErrorCode::invalid_argument,
-                    "argument " + arguments_[i].name + " of " + name_ + " has " +
-                        std::to_string(arguments_[i].bytes) + " bytes" +
-                        (arguments_[i].is_vector    ? " (a pointer)"
-                         : arguments_[i].is_texture ? " (a texture object)"
-                                                    : "") +
-                        ", and " + std::to_string(call.size_of(i)) + " are given");
+        reject("argument " + arguments_[i].name + " of " + name_ + " has " +
+               std::to_string(arguments_[i].bytes) + " bytes" +
+               (arguments_[i].is_vector    ? " (a pointer)"
+                : arguments_[i].is_texture ? " (a texture object)"
+                                           : "") +
+               ", and " + std::to_string(call.size_of(i)) + " are given");
       }
     }
   }

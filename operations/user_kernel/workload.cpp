@@ -3,7 +3,6 @@
 #include <swr/error.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace swr {

@@ -2,7 +2,7 @@
 #include "report/page/problem_story.h"
 
 #include "core/operation.h"
-#include "db/match.h"
+#include "db/problem_key.h"
 #include "model/prediction_error.h"
 
 #include <algorithm>

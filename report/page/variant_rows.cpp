@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/metrics.h"
-#include "db/match.h"
+#include "db/problem_key.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
 #include "report/page/page_data.h"

@@ -2,7 +2,7 @@
 // Which stored shape answers for another, and what that costs.
 #include "core/recorded_space.h"
 #include "db/lookup_table.h"
-#include "db/match.h"
+#include "db/problem_key.h"
 #include "db/shape_tree.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_problem.h>

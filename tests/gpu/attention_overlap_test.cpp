@@ -2,7 +2,7 @@
 // Launches of attention that may start while the one before ends: every launch reads what the three
 // before wrote, and writes what they read. Kernels without their waits give something else.
 #include "operations/attention/config.h"
-#include "operations/attention/kernel.h"
+#include "operations/attention/workload.h"
 #include "tests/gpu/launch_chain.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>

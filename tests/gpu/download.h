@@ -3,7 +3,7 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
-#include "operations/attention/buffers.h"
+#include "operations/attention/workload.h"
 #include <swr/axes.h>
 
 #include <vector>

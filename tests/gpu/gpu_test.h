@@ -3,7 +3,7 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
-#include "operations/attention/kernel.h"
+#include "operations/attention/workload.h"
 #include "operations/gemm/buffers.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

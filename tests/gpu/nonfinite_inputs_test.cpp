@@ -2,9 +2,7 @@
 // NaN and infinities in Q, K and V have the effect that PyTorch's safe softmax gives them, and no
 // other.
 #include "operations/attention/config.h"
-#include "operations/attention/kernel.h"
-#include "operations/attention/kv_split_memory.h"
-#include "operations/attention/verifier.h"
+#include "operations/attention/workload.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/attention_oracle.h"

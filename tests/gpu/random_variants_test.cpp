@@ -4,9 +4,7 @@
 // (default 16), each on 40 problems; test i depends on i alone, so tests may be spread over
 // processes.
 #include "operations/attention/config.h"
-#include "operations/attention/kernel.h"
-#include "operations/attention/kv_split_memory.h"
-#include "operations/attention/verifier.h"
+#include "operations/attention/workload.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include <swr/attention_problem.h>

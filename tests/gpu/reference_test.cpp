@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPU reference against float64 on the CPU, and the random inputs both read.
-#include "operations/attention/verifier.h"
+#include "operations/attention/workload.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/attention.h"

@@ -2,8 +2,7 @@
 // The runtime on a GPU: right outputs with kernels from the compiler, the cache and an export, from
 // several threads and streams, and from a captured graph.
 #include "export/export.h"
-#include "operations/attention/buffers.h"
-#include "operations/attention/verifier.h"
+#include "operations/attention/workload.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/gpu_test.h"
 #include <swr/attention_problem.h>

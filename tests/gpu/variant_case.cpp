@@ -2,9 +2,7 @@
 #include "tests/gpu/variant_case.h"
 
 #include "operations/attention/config.h"
-#include "operations/attention/kernel.h"
-#include "operations/attention/kv_split_memory.h"
-#include "operations/attention/verifier.h"
+#include "operations/attention/workload.h"
 #include <swr/constraints.h>
 
 namespace swr {

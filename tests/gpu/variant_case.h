@@ -3,7 +3,7 @@
 // under compute-sanitizer.
 #pragma once
 
-#include "operations/attention/buffers.h"
+#include "operations/attention/workload.h"
 #include "tests/gpu/gpu_test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -5,7 +5,7 @@
 #include "driver/cuda_driver.h"
 #include "generator/cubin_cache.h"
 #include "generator/template_set.h"
-#include "runtime/recent_tensor_maps.h"
+#include "runtime/loaded_kernels.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "db/match.h"
+#include "db/problem_key.h"
 #include "tuner/run/stages.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "core/metrics.h"
 #include "core/number_text.h"
-#include "kernel_spec/spec/objective_text.h"
+#include "kernel_spec/spec/spec_object.h"
 #include "report/explain/analysis.h"
 #include <swr/error.h>
 #include <swr/kernel.h>

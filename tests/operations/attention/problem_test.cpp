@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/buffers.h"
+#include "operations/attention/workload.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>
