@@ -11,10 +11,6 @@
 #include <swr/lookup.h>
 #include <swr/swr_c.h>
 
-#include <sstream>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
 

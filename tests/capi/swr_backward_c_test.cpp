@@ -7,17 +7,8 @@
 #include <swr/kernel.h>
 #include <swr/swr_backward_c.h>
 
-#include <gmock/gmock.h>
-
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 const AttentionBackwardProblem kProblem{.batch = 2,
                                         .heads_q = 8,

@@ -8,10 +8,7 @@
 #include <swr/gemm_variant.h>
 #include <swr/swr_c.h>
 
-#include <chrono>
-#include <cmath>
 #include <pthread.h>
-#include <thread>
 
 namespace swr {
 namespace {

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Kernels of your own from C: what C programs can get wrong.
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/store.h>
 #include <swr/swr_kernel_c.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <string>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 class KernelCApiTest : public ::testing::Test {
  protected:

@@ -12,11 +12,7 @@
 #include <swr/swr_kernel_c.h>
 #include <swr/swr_serving_c.h>
 
-#include <gmock/gmock.h>
-
-#include <functional>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace swr {

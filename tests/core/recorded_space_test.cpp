@@ -3,29 +3,15 @@
 
 #include "core/json.h"
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fictional.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <sstream>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 VariantResult measured(const Variant& variant, double median_us) {
   VariantResult result;

@@ -13,12 +13,6 @@
 
 #include <SQLiteCpp/Database.h>
 
-#include <algorithm>
-#include <atomic>
-#include <random>
-#include <thread>
-#include <tuple>
-
 namespace swr {
 namespace {
 

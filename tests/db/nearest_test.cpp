@@ -9,14 +9,7 @@
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <iomanip>
-#include <iostream>
-#include <limits>
-#include <random>
-#include <set>
 
 namespace swr {
 namespace {

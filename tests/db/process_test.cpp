@@ -7,14 +7,8 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
 
-#include <atomic>
-#include <csignal>
-#include <future>
-#include <string_view>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -156,7 +150,6 @@ TEST(Processes, ADatabaseLeftByAKilledWriterIsNotReadPartlyFromAReadOnlyDirector
 }
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 class CompanionTest : public ::testing::Test {
  protected:

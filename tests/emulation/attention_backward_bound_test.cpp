@@ -3,14 +3,7 @@
 // arithmetic stays within it, also where a gradient cancels, and faults do not.
 #include "tests/emulation/attention_backward_reference.h"
 #include "tests/support/float16.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <random>
-#include <string>
+#include "tests/support/test.h"
 
 namespace emulation {
 namespace {

@@ -4,11 +4,7 @@
 
 #include "tests/emulation/attention_backward_problem.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <string>
-#include <utility>
+#include "tests/support/test.h"
 
 namespace swr {
 

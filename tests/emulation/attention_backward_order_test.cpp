@@ -3,12 +3,6 @@
 // additions to dQ in turn give the same bits whichever CTAs run ahead.
 #include "tests/emulation/attention_backward_cases.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <set>
-#include <vector>
-
 namespace swr {
 namespace {
 

@@ -3,11 +3,6 @@
 // problems: sizes, heads, strides, inputs, launches.
 #include "tests/emulation/attention_backward_cases.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
 namespace swr {
 namespace {
 

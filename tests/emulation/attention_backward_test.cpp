@@ -3,13 +3,6 @@
 // masks, grouped heads, strides, parts, inputs that are not finite, and planted faults.
 #include "tests/emulation/attention_backward_cases.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <utility>
-
 namespace swr {
 namespace {
 

@@ -3,8 +3,6 @@
 // stages. Also: no access to shared memory conflicts with another of its instruction.
 #include "tests/emulation/attention_backward_cases.h"
 
-#include <gtest/gtest.h>
-
 namespace swr {
 namespace {
 

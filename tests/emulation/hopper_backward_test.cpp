@@ -3,12 +3,7 @@
 // copies and products under way included.
 #include "tests/emulation/hopper_backward_problem.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <set>
-#include <utility>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -4,15 +4,7 @@
 #include "gemm/portable/kernel.cuh"
 #include "operations/gemm/group_places.h"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <random>
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -5,13 +5,7 @@
 #include "attention_serving/portable/kernel.cuh"
 #include "tests/emulation/serving_problem.h"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <random>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -7,13 +7,7 @@
 #include "tests/emulation/append_problem.h"
 #include "tests/emulation/serving_problem.h"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <random>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -10,12 +10,6 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <cstdio>
-#include <fstream>
-#include <map>
-#include <random>
-#include <sstream>
-
 namespace swr {
 namespace {
 

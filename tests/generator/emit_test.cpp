@@ -5,24 +5,13 @@
 #include "generator/template_set.h"
 #include "operations/attention/config.h"
 #include "operations/gemm/config.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-
 namespace swr {
 namespace {
-using testing::HasSubstr;
-using testing::Not;
 
 struct GoldenCase {
   const char* file;
@@ -185,7 +174,6 @@ TEST(Flatten, OfEveryFamilyCompilesOnItsOwn) {
   }
 }
 
-using testing::ElementsAre;
 using testing::IsSupersetOf;
 
 std::vector<std::string> paths_of(const std::vector<TemplateFile>& files) {

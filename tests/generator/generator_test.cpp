@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "core/sha256.h"
 #include "generator/cubin_cache.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/generator.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <future>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace swr {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr std::string_view kSaxpy = R"(
 #include "tools/multiply.cuh"
+#include "tests/support/test.h"
 extern "C" __global__ void saxpy(float* y, const float* x, float a, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) {

@@ -2,12 +2,7 @@
 #include "tuner/calibrate/calibrate.h"
 
 #include "tests/gpu/gpu_test.h"
-#include "tests/support/temp_directory.h"
 #include "tuner/calibrate/calibration_bench.h"
-
-#include <algorithm>
-#include <fstream>
-#include <numeric>
 
 namespace swr {
 namespace {

@@ -17,10 +17,7 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <bit>
-#include <cmath>
 #include <numbers>
-#include <random>
 
 namespace swr {
 namespace {

@@ -8,13 +8,6 @@
 #include <swr/attention_params.h>
 #include <swr/gemm_problem.h>
 
-#include <array>
-#include <cmath>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
 

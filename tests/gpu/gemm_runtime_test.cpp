@@ -9,8 +9,6 @@
 #include <swr/gemm_variant.h>
 #include <swr/runtime.h>
 
-#include <thread>
-
 namespace swr {
 namespace {
 

@@ -6,13 +6,6 @@
 #include <swr/gemm_problem.h>
 #include <swr/runtime.h>
 
-#include <array>
-#include <span>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
 

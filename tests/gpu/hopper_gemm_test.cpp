@@ -5,11 +5,6 @@
 #include "tests/gpu/gpu_test.h"
 #include <swr/gemm_problem.h>
 
-#include <array>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
 

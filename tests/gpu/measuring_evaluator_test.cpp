@@ -6,21 +6,12 @@
 #include "driver/devices.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/replaced_kernel.h"
-#include "tests/support/expect_error.h"
 #include "tuner/statistics/statistics.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cmath>
-#include <set>
-#include <string>
-
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 class MeasuringEvaluatorTest : public GpuTest {
  protected:

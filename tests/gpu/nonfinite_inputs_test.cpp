@@ -12,13 +12,6 @@
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <cmath>
-#include <cstdint>
-#include <ostream>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
 

@@ -13,13 +13,6 @@
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <initializer_list>
-#include <random>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
 

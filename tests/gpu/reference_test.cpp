@@ -7,11 +7,6 @@
 #include "tests/support/attention_oracle.h"
 #include <swr/attention_problem.h>
 
-#include <cmath>
-#include <ostream>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
 

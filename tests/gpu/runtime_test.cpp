@@ -10,8 +10,6 @@
 #include <swr/attention_variant.h>
 #include <swr/runtime.h>
 
-#include <thread>
-
 namespace swr {
 namespace {
 

@@ -9,18 +9,8 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <optional>
-#include <random>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 class Tuning : public GpuTest {
  protected:

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/expression/expression.h"
 
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-
-#include <functional>
+#include "tests/support/test.h"
 
 namespace swr::kernel_spec {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string text_of(const std::string& text, Dialect dialect = Dialect::python) {
   static const std::vector<std::string> kNames{"block_size_x", "n"};

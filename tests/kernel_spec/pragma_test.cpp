@@ -4,21 +4,11 @@
 #include "kernel_spec/source/signatures.h"
 #include "kernel_spec/source/source_tokens.h"
 #include "kernel_spec/spec/kernel_plan.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/kernel_spec.h>
-
-#include <gmock/gmock.h>
-
-#include <string>
-#include <vector>
 
 namespace swr::kernel_spec {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr const char* kPragmas =
     "#pragma kernel tune(lanes = 2, 4, 8)\n"

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/space/space.h"
 
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <limits>
-#include <set>
+#include "tests/support/test.h"
 
 namespace swr::kernel_spec {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 SpaceAxis axis(const std::string& name, const std::string& values) {
   ValueHeap heap;

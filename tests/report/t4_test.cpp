@@ -2,26 +2,15 @@
 // Tables of other programs: T4 and the profiler of CUTLASS.
 #include "report/other_formats.h"
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <map>
 #include <regex>
-#include <set>
-#include <sstream>
 
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr std::array kStates{
     ResultState::ok,          ResultState::compile, ResultState::constraint,

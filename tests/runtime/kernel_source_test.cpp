@@ -11,14 +11,6 @@
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <cstring>
-#include <fstream>
-#include <random>
-#include <thread>
-
 namespace swr {
 namespace {
 namespace fs = std::filesystem;

@@ -4,9 +4,7 @@
 
 #include "tests/runtime/fake_driver/fake_driver.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
+#include "tests/support/test.h"
 
 namespace swr {
 

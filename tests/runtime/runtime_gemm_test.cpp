@@ -8,12 +8,6 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <functional>
-#include <thread>
-
 namespace swr {
 namespace {
 

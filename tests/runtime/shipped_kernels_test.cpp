@@ -5,16 +5,11 @@
 #include "generator/kernel_recipe.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
-#include "tests/support/expect_error.h"
 #include <swr/gemm_problem.h>
-
-#include <cstdlib>
-#include <fstream>
 
 namespace swr {
 namespace {
 
-using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 class ShippedKernelsTest : public ServingTest {

@@ -6,23 +6,12 @@
 #include "core/recorded_space.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
-
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 struct Assessed {
   AttentionProblem problem;

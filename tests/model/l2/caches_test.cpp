@@ -5,17 +5,10 @@
 #include "model/l2/partitioned_l2.h"
 #include "model/l2/reuse_distance.h"
 #include "model/l2/traffic_memo.h"
-#include <swr/error.h>
+#include "tests/support/test.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <functional>
 #include <queue>
-#include <random>
 #include <semaphore>
-#include <thread>
-#include <vector>
 
 namespace swr {
 namespace {

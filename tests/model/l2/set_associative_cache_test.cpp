@@ -5,24 +5,11 @@
 
 #include "model/l2/partitioned_l2.h"
 #include "model/profile/gpu_profile.h"
+#include "tests/support/test.h"
 #include <swr/result.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <limits>
-#include <random>
-#include <sstream>
-#include <string>
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int kWays = 16;
 

@@ -2,24 +2,12 @@
 #include "model/profile/gpu_profile.h"
 
 #include "model/profile/profile_inheritance.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
-#include <swr/error.h>
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <set>
 
 namespace swr {
 namespace {
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using Json = nlohmann::json;
 
 /// A complete profile of a GPU that does not exist.
@@ -310,9 +298,6 @@ TEST(GpuProfile, WhatIsWrittenReadsBackTheSame) {
   EXPECT_EQ(read.code_factors, written.code_factors);
   EXPECT_EQ(read.sources, written.sources);
 }
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 Json field(const Json& value, const std::string& source) {
   return {{"value", value}, {"source", source}};

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/attention.h"
 #include "tests/support/fictional.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
-
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
 
 namespace swr {
 namespace {

@@ -4,15 +4,10 @@
 #include "operations/verdict.h"
 #include "tests/support/attention_oracle.h"
 #include "tests/support/fictional.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/kernel.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
 
 namespace swr {
 namespace {
@@ -161,7 +156,6 @@ TEST(Kernel, SectionHeadsEncodeTheSwizzle) {
 
 using ::testing::DoubleEq;
 using ::testing::DoubleNear;
-using ::testing::Each;
 using ::testing::NanSensitiveDoubleEq;
 
 /// Tensor whose row r holds the value r in every column.

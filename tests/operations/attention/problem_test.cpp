@@ -2,16 +2,8 @@
 #include "operations/attention/buffers.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_problem.h>
-#include <swr/error.h>
 #include <swr/problem.h>
 #include <swr/runtime.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <numeric>
-#include <string>
 
 namespace swr {
 namespace {

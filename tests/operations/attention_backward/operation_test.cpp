@@ -10,20 +10,11 @@
 #include "templates/attention_backward/offered.h"
 #include "tests/support/temp_directory.h"
 #include "tests/templates/attention/portable/chips.h"
+#include "tests/support/test.h"
 #include <swr/constraints.h>
-#include <swr/error.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>
 #include <swr/search_space.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -3,20 +3,12 @@
 // exported and emitted.
 #include "tests/tuner/cli/program_fixture.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <fstream>
-#include <string>
-#include <vector>
 
 namespace swr {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class AttentionBackwardProgram : public test::ProgramFixture {
  protected:

@@ -7,15 +7,8 @@
 #include "operations/attention_serving/parts.h"
 #include "tests/operations/attention_serving/prompt.h"
 #include "tests/templates/attention/portable/chips.h"
+#include "tests/support/test.h"
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

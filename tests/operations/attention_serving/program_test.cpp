@@ -3,21 +3,12 @@
 // reported, exported and emitted.
 #include "tests/tuner/cli/program_fixture.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
 
 namespace swr {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class ServingAttentionProgram : public test::ProgramFixture {
  protected:

@@ -4,15 +4,7 @@
 #include "operations/attention_serving/tensor_maps.h"
 
 #include "operations/attention_serving/parts.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <random>
-#include <utility>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

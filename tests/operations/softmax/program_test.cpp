@@ -2,23 +2,14 @@
 // Softmax on the command line: predicted, stored, asked for, explained, reported and exported.
 #include "tests/tuner/cli/program.h"
 
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
 
 namespace swr {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 
 class SoftmaxProgram : public ::testing::Test {
  protected:

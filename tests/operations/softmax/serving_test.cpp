@@ -7,18 +7,8 @@
 #include "operations/softmax/softmax.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <sstream>
-#include <string>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 const SoftmaxProblem kWide{.rows = 4096, .columns = 65536};
 const SoftmaxProblem kNarrow{.rows = 4096, .columns = 1000};

@@ -4,18 +4,10 @@
 #include "tests/tuner/cli/program.h"
 
 #include "core/json.h"
-#include "tests/support/temp_directory.h"
-
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <fstream>
-#include <set>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 const std::filesystem::path kExamples = SWR_KERNEL_EXAMPLES;
 

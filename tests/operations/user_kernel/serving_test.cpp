@@ -8,15 +8,8 @@
 #include "tests/db/fixtures.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-#include "tests/support/expect_error.h"
 #include <swr/kernel_call.h>
 #include <swr/kernel_spec.h>
-
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cstdlib>
-#include <sstream>
 
 namespace {
 
@@ -50,8 +43,6 @@ void fake_kernel_finish(FakeShape /*shape*/, void** /*arguments*/) { ++served_fi
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 /// Two kernels and constant memory. Larger blocks than a size are illegal for it.
 KernelSpec served_spec() {

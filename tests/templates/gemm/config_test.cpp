@@ -3,10 +3,7 @@
 // have.
 #include "templates/gemm/hopper/config.h"
 
-#include <gtest/gtest.h>
-
-#include <utility>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

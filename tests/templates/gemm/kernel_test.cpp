@@ -2,16 +2,9 @@
 // The GEMM kernels compile for their architectures, at the corners of their axes, without spills
 // and without wgmma that the compiler serialises.
 #include "operations/gemm/config.h"
-#include <swr/error.h>
+#include "tests/support/test.h"
 #include <swr/gemm_problem.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

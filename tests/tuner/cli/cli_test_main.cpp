@@ -2,11 +2,7 @@
 // The commands that these tests run start this program anew to compile, as swr-tune starts itself.
 #include "tuner/cli/commands.h"
 
-#include <gmock/gmock.h>
-
-#include <iostream>
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);

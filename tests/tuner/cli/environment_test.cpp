@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/environment.h"
 
-#include <swr/error.h>
-
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <optional>
+#include "tests/support/test.h"
 
 namespace swr::cli {
 namespace {

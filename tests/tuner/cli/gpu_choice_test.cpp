@@ -3,17 +3,10 @@
 
 #include "tests/support/fake_evaluator.h"
 #include "tuner/cli/tune_command.h"
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/support/test.h"
 
 namespace swr::cli {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 template <typename Action>
 std::string rejection(Action&& action) {

@@ -3,17 +3,12 @@
 
 #include "core/operation.h"
 #include "model/profile/gpu_profile.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/kernel.h>
 
-#include <set>
-#include <string>
-
 namespace swr::cli {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::vector<Problem> problems_of(const std::string& line) {
   std::vector<Problem> all;

@@ -3,17 +3,11 @@
 // and what is asked of the converted file, and its report, say what the program said that wrote it.
 #include "core/json.h"
 #include "core/recorded_space.h"
-#include "tests/support/temp_directory.h"
 #include "tests/tuner/cli/program.h"
+#include "tests/support/test.h"
 
 #include <SQLiteCpp/Database.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 namespace swr {
 namespace {

@@ -2,22 +2,12 @@
 #include "core/operation.h"
 #include "tests/support/attention.h"
 #include "tuner/cli/tune_command.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <initializer_list>
-#include <sstream>
 
 namespace swr::cli {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 std::string command_of(const std::vector<std::string>& arguments) {
   return parse_command(arguments).text.name;

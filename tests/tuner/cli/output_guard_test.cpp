@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What swr-tune writes, as a person runs it: no output replaces the database, an input or another
 // database by whatever name, and a file that was there stays whole until the new one is.
-#include "tests/support/temp_directory.h"
 #include "tests/tuner/cli/program.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/support/test.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <future>
-#include <iterator>
-#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,9 +13,6 @@ namespace {
 
 using test::Program;
 using test::ProgramResult;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;

@@ -2,13 +2,9 @@
 // A test that runs the program in a directory of its own.
 #pragma once
 
-#include "tests/support/temp_directory.h"
 #include "tests/tuner/cli/program.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr::test {
 

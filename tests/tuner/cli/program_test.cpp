@@ -4,22 +4,15 @@
 #include "tests/tuner/cli/program.h"
 
 #include "core/json.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <csignal>
 #include <fcntl.h>
-#include <fstream>
-#include <iterator>
 #include <regex>
-#include <set>
-#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,11 +22,6 @@ namespace {
 using nlohmann::json;
 using test::Program;
 using test::ProgramResult;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;

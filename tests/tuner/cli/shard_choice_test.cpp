@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/work_source.h"
-#include <swr/error.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/support/test.h"
 
 namespace swr::cli {
 namespace {
-
-using ::testing::HasSubstr;
 
 using Variables = std::map<std::string, std::string>;
 

@@ -2,16 +2,11 @@
 // What a person sees on a terminal: widths, colours, Ctrl-C; and what shells and man get.
 #include "tests/tuner/cli/program.h"
 #include "tests/tuner/cli/terminal_program.h"
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <regex>
-#include <sstream>
 #include <unistd.h>
 
 namespace swr {
@@ -22,11 +17,6 @@ using nlohmann::json;
 using test::Program;
 using test::ProgramResult;
 using test::TerminalProgram;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Arguments = std::vector<std::string>;
 
 /// Two kernels and more variants, whose order and workers differ.

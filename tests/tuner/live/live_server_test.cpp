@@ -2,33 +2,15 @@
 #include "tuner/live/live_server.h"
 
 #include "core/files.h"
-#include "tests/support/expect_error.h"
-#include <swr/error.h>
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <arpa/inet.h>
-#include <array>
-#include <chrono>
-#include <filesystem>
-#include <memory>
 #include <netinet/in.h>
-#include <stdexcept>
-#include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <vector>
 
 namespace swr {
 namespace {
-
-using ::testing::AnyOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 int port_of(const LiveServer& server) {
   const std::string url = server.url();

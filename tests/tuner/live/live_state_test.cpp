@@ -3,15 +3,9 @@
 #include "tuner/live/live_state.h"
 
 #include "tuner/live/event_follower.h"
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <fstream>
-#include <string>
 #include <sys/stat.h>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -128,10 +122,6 @@ TEST(LiveState, ShowsTheNewestFirstAndNotAll) {
   EXPECT_EQ(shown["last"].size(), 50U);
   EXPECT_EQ(shown["last"][0]["title"], "p59");
 }
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class Following : public ::testing::Test {
  protected:

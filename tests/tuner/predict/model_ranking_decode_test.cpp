@@ -2,14 +2,10 @@
 // What the model search tries first when one token attends to long K and V.
 #include "model/profile/gpu_profile.h"
 #include "tuner/predict/model_ranking.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <numeric>
 
 namespace swr {
 namespace {

@@ -3,22 +3,15 @@
 #include "operations/gemm/parts.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/predict/predicting_evaluator.h"
+#include "tests/support/test.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/generator.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-
 namespace swr {
 namespace {
 
-using ::testing::Each;
 using ::testing::Gt;
-using ::testing::SizeIs;
 
 const GpuProfile& h200() {
   static const GpuProfile profile = load_profile("h200");

@@ -5,13 +5,9 @@
 #include "core/operation.h"
 #include "model/predictor.h"
 #include "tuner/predict/predicting_evaluator.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
 
 namespace swr {
 namespace {

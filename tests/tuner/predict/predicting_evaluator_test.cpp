@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/predict/predicting_evaluator.h"
 
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <future>
-#include <vector>
 
 namespace swr {
 namespace {

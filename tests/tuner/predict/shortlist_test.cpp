@@ -3,18 +3,12 @@
 #include "tests/support/attention.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/predict/work_ahead.h"
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <latch>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {
-using ::testing::ElementsAre;
 
 std::vector<Variant> four_variants() {
   std::vector<Variant> variants(4);

@@ -5,11 +5,8 @@
 #include "core/recorded_space.h"
 #include "tests/tuner/run/recorded_gpu.h"
 #include "tuner/run/finals.h"
+#include "tests/support/test.h"
 #include <swr/constraints.h>
-
-#include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace swr {
 namespace {

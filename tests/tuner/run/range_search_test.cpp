@@ -4,24 +4,15 @@
 
 #include "tests/support/fictional.h"
 #include "tuner/run/robust_choice.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <random>
-#include <vector>
 
 namespace swr {
 namespace {
 /// Time of a variant at a length.
 using TimeUs = std::function<double(const AttentionVariant&, int)>;
 
-using ::testing::ElementsAre;
 using testing::fictional_device;
 
 const std::vector<AttentionVariant> kVariants{{.tile_m = 16, .tile_n = 16, .warps = 1},

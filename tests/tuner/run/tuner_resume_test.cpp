@@ -3,23 +3,15 @@
 // generator and the store are as they are; only the GPU is faked.
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
-#include "tests/support/temp_directory.h"
 #include "tuner/run/tuner.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <csignal>
-#include <optional>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace swr {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class ResumedRun : public ::testing::Test {
  protected:

@@ -4,32 +4,17 @@
 
 #include "report/report.h"
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
-#include "tests/support/temp_directory.h"
 #include "tuner/predict/predicting_evaluator.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <sstream>
-
 namespace swr {
 namespace {
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 class RecordingProgress final : public Progress {
  public:

@@ -3,11 +3,7 @@
 #include "core/recorded_space.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/search/judge.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -5,11 +5,9 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tuner/predict/model_ranking.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {

@@ -3,21 +3,14 @@
 #include "tuner/search/replay_evaluator.h"
 
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fictional.h"
 #include "tuner/run/tuner.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 const AttentionProblem kProblem{.seq_q = 512, .seq_kv = 512, .head_dim = 16};
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/residual_field.h"
 
+#include "tests/support/test.h"
 #include <swr/attention_variant.h>
-
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {

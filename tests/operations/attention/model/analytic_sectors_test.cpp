@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 
 #include "operations/attention/model/l2_traffic.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {

@@ -3,15 +3,11 @@
 
 #include "model/profile/gpu_profile.h"
 #include "operations/attention/model/l2_traffic.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/kernel.h>
 #include <swr/result.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <vector>
 
 namespace swr {
 namespace {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/explanation.h"
 
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {

@@ -4,23 +4,12 @@
 #include "operations/attention/model/hopper_time.h"
 
 #include "operations/attention/model/time.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 GpuProfile round_profile() {
   GpuProfile profile;

@@ -2,10 +2,9 @@
 // What Sawtooth Wavefront Reordering measured on GB10, from the model with the gb10 profile.
 #include "model/profile/gpu_profile.h"
 #include "operations/attention/model/l2_traffic.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {

@@ -3,15 +3,9 @@
 
 #include "operations/attention/model/time.h"
 #include "tests/operations/attention/model/naive_l2.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <vector>
 
 namespace swr {
 namespace {

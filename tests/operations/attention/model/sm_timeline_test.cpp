@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/sm_timeline.h"
 
-#include <gtest/gtest.h>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

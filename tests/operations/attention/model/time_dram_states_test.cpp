@@ -4,27 +4,12 @@
 // any choice of the model's numbers. experiments/l2_model publishes the tables; they are recomputed
 // here.
 #include "tests/operations/attention/model/predicted_reads.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 /// Megabytes read by launches that began with an empty L2, their CTAs on the SMs of the launch
 /// before or on drawn ones, round by round.

@@ -2,19 +2,12 @@
 #include "operations/attention/model/time.h"
 
 #include "operations/attention/config.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cmath>
-
 namespace swr {
 namespace {
-
-using ::testing::Each;
 
 /// Round numbers: 1000 MHz, so that 1000 clocks are a microsecond.
 GpuProfile round_profile() {

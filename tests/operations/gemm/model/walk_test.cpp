@@ -4,28 +4,13 @@
 
 #include "model/profile/gpu_profile.h"
 #include "operations/gemm/model/explanation.h"
-#include <swr/error.h>
+#include "tests/support/test.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/result.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr L2Policy kTinyL2{.effective_bytes = kSectorBytes};
 constexpr L2Policy kHugeL2{.effective_bytes = 1LL << 40};

@@ -3,11 +3,7 @@
 #include "templates/attention/hopper/config.h"
 
 #include "templates/common/smem_layout.h"
-
-#include <gtest/gtest.h>
-
-#include <set>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {
