@@ -48,7 +48,7 @@ VariantResult failed(const Variant& variant, ResultState state) {
 
 RecordedSpace attention_space() {
   return {.problem = AttentionProblem{.heads_q = 8, .heads_kv = 2, .seq_q = 128, .seq_kv = 256},
-          .device = swr::testing::fictional_device(),
+          .device = test::fictional_hopper(),
           .origin = {.templates_digest = "00ff", .l2_state = "warm"},
           .results = {
               counted(AttentionVariant{.stages = 1}, 10.1234, 5),
@@ -63,7 +63,7 @@ RecordedSpace attention_space() {
 /// Predictions of another operation, with both families.
 RecordedSpace gemm_space() {
   RecordedSpace space{.problem = GemmProblem{.m = 64, .n = 64, .k = 4096},
-                      .device = swr::testing::fictional_device(),
+                      .device = test::fictional_hopper(),
                       .origin = {.overlay_digest = "ab"},
                       .results = {}};
   space.device.sm_count = 9;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/buffers.h"
-
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
 #include "tests/support/fictional.h"
@@ -186,7 +185,7 @@ TEST(AttentionCall, WhatNoKernelCanServeIsRefused) {
   EXPECT_THAT(refusal(call), ::testing::HasSubstr("multiple"));
 }
 
-using testing::fictional_device;
+using test::fictional_hopper;
 
 AttentionProblem some_problem() {
   return {.batch = 2, .heads_q = 4, .heads_kv = 4, .seq_q = 512, .seq_kv = 512, .head_dim = 128};
@@ -194,7 +193,7 @@ AttentionProblem some_problem() {
 
 /// Name of the constraint that fires, or "" when the variant is legal.
 std::string fired(const AttentionVariant& variant, const AttentionProblem& problem = some_problem(),
-                  const DeviceInfo& device = fictional_device()) {
+                  const DeviceInfo& device = fictional_hopper()) {
   const auto dropped = check_constraints(problem, variant, device);
   return dropped ? dropped->constraint : "";
 }
@@ -204,7 +203,7 @@ TEST(Constraints, AcceptTheDefaultVariantForEveryHeadDimOnEveryChip) {
     for (const int smem : {101376, 166912, 232448}) {
       AttentionProblem problem = some_problem();
       problem.head_dim = head_dim;
-      DeviceInfo device = fictional_device();
+      DeviceInfo device = fictional_hopper();
       device.smem_per_cta_bytes = smem;
       EXPECT_EQ(fired(attention(default_variant(problem, device)), problem, device), "")
           << head_dim;
@@ -247,7 +246,7 @@ TEST(Constraints, SplitsAndPackedHeadsNeedSomethingToDivideAndToPack) {
 }
 
 TEST(Constraints, TensorMapsNeedAChipRowsAndAddressesThatSuitThem) {
-  DeviceInfo device = fictional_device();
+  DeviceInfo device = fictional_hopper();
   device.sm_arch = 80;
   EXPECT_EQ(fired({.kv_copy = KvCopy::tma}, some_problem(), device), "kv_copy");
   for (const int sm_arch : {90, 120, 121}) {
@@ -281,13 +280,13 @@ TEST(Constraints, SectionsOfPackedHeadsCountKAndVHeads) {
 }
 
 TEST(Constraints, OldArchitecturesAreRefused) {
-  DeviceInfo turing = fictional_device();
+  DeviceInfo turing = fictional_hopper();
   turing.sm_arch = 75;
   EXPECT_EQ(fired({}, some_problem(), turing), "architecture");
 }
 
 DeviceInfo hopper_device() {
-  DeviceInfo device = fictional_device();
+  DeviceInfo device = fictional_hopper();
   device.sm_arch = 90;
   device.smem_per_cta_bytes = 232448;
   return device;
@@ -341,7 +340,7 @@ TEST(Constraints, SerializedProductsAreRefusedAfterCompilation) {
 
 TEST(Constraints, ReasonsCarryTheNumbers) {
   const auto dropped = check_constraints(
-      some_problem(), AttentionVariant{.tile_n = 128, .stages = 4}, fictional_device());
+      some_problem(), AttentionVariant{.tile_n = 128, .stages = 4}, fictional_hopper());
   ASSERT_TRUE(dropped);
   EXPECT_NE(dropped->reason.find("278560"), std::string::npos) << dropped->reason;
   EXPECT_NE(dropped->reason.find("232448"), std::string::npos) << dropped->reason;
@@ -349,21 +348,21 @@ TEST(Constraints, ReasonsCarryTheNumbers) {
 
 TEST(Constraints, SpillsAndMissingResidencyDropACompiledVariant) {
   KernelResources resources{.registers_per_thread = 128};
-  EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources));
+  EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_hopper(), resources));
   resources.spill_store_bytes = 60;
   resources.spill_load_bytes = 100;
-  EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources))
+  EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_hopper(), resources))
       << "few enough to be worth measuring";
   resources.spill_load_bytes = 104;
   EXPECT_EQ(
-      check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources)->constraint,
+      check_compiled(some_problem(), AttentionVariant{}, fictional_hopper(), resources)->constraint,
       "spills");
   resources.spill_store_bytes = resources.spill_load_bytes = 4;
   EXPECT_EQ(
       check_compiled(some_problem(), hopper(128, 128, 8), hopper_device(), resources)->constraint,
       "spills");
   resources.spill_store_bytes = resources.spill_load_bytes = 0;
-  DeviceInfo small = fictional_device();
+  DeviceInfo small = fictional_hopper();
   small.registers_per_sm = 8192;
   EXPECT_EQ(check_compiled(some_problem(), AttentionVariant{}, small, resources)->constraint,
             "residency");

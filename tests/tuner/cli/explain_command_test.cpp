@@ -3,8 +3,8 @@
 #include "core/json.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
-#include "tuner/cli/commands.h"
 #include "tests/support/test.h"
+#include "tuner/cli/commands.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>

@@ -7,8 +7,8 @@
 #include "model/profile/gpu_profile.h"
 #include "report/page/page_data.h"
 #include "tests/support/attention.h"
-#include "tuner/cli/commands.h"
 #include "tests/support/test.h"
+#include "tuner/cli/commands.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "core/operation.h"
-
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"

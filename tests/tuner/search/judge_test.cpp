@@ -133,7 +133,7 @@ RecordedSpace space() {
   dropped.state = ResultState::constraint;
   dropped.outcome = Measurement{};
   return {.problem = kProblem,
-          .device = testing::fictional_device(),
+          .device = test::fictional_hopper(),
           .origin = {.l2_state = "warm"},
           .results = {measured(3, 10.0), measured(1, 11.0), measured(2, 12.0), dropped}};
 }
