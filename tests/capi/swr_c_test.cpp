@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The C interface: what C programs can get wrong, and that answers survive the way through it.
 #include "driver/cuda_driver.h"
-
 #include "tests/capi/c_runtime_test.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Every function of the C interface that needs a context, from threads that never had one.
-#include "driver/cuda_driver.h"
-
 #include "core/bounded_json.h"
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "core/recorded_space.h"
+#include "driver/cuda_driver.h"
 #include "operations/attention_serving/serving_attention.h"
 #include "tests/capi/c_runtime_test.h"
 #include "tests/db/fixtures.h"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The lookup of programs that serve: its answers against the rules applied to every record, and
 // what happens when the file changes while threads ask.
-#include "db/lookup_table.h"
-
 #include "core/recorded_space.h"
+#include "db/lookup_table.h"
 #include "db/match.h"
 #include "db/shape_tree.h"
 #include "tests/db/edited_file.h"

@@ -234,10 +234,6 @@ TEST_F(CompanionTest, AnInterruptedTransactionIsStillRolledBack) {
   turn_log_off();
   std::string database;
   std::string journal;
-  const auto bytes_of = [](const fs::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  };
   {
     SQLite::Database writer(path_.string(), SQLite::OPEN_READWRITE);
     writer.exec(

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "tests/emulation/attention_backward_problem.h"
-
 #include "tests/support/test.h"
 
 namespace swr {

@@ -2,7 +2,6 @@
 // The portable attention backward kernels run on the CPU against fp64: ragged and tiny lengths,
 // masks, grouped heads, strides, parts, inputs that are not finite, and planted faults.
 #include "tests/emulation/attention_backward_cases.h"
-
 #include "tests/emulation/attention_backward_reference.h"
 #include "tests/support/float16.h"
 #include "tests/support/test.h"

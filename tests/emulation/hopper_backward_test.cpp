@@ -2,7 +2,6 @@
 // The Hopper attention backward kernels run on the CPU against fp64, their named barriers, bulk
 // copies and products under way included.
 #include "tests/emulation/hopper_backward_problem.h"
-
 #include "tests/support/test.h"
 
 namespace swr {

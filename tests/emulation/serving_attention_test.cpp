@@ -2,10 +2,9 @@
 // The kernels for unequal sequences, template and all, run on the CPU against fp64: random lengths,
 // pages, windows, sinks and launches together. What a kernel has no business to read may also lie
 // where reading ends the program.
-#include "attention_serving/portable/kernel.cuh"
-
 #include "attention_serving/append/append.cuh"
 #include "attention_serving/merge/merge.cuh"
+#include "attention_serving/portable/kernel.cuh"
 #include "operations/attention_serving/launch_plan.h"
 #include "tests/emulation/append_problem.h"
 #include "tests/emulation/serving_problem.h"

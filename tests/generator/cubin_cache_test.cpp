@@ -122,8 +122,7 @@ TEST_F(CubinCacheFile, TreatsEveryTruncationOfTheEntryAsAMiss) {
 }
 
 TEST_F(CubinCacheFile, TreatsAnAlteredNumberInTheEntryAsAMiss) {
-  std::ifstream stream(entry());
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::string text = bytes_of(entry());
   ASSERT_NE(text.find("168"), std::string::npos);
   text.replace(text.find("168"), 3, "128");
   std::ofstream(entry()) << text;

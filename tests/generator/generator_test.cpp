@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "core/sha256.h"
-
 #include "core/operation.h"
+#include "core/sha256.h"
 #include "generator/cubin_cache.h"
 #include "generator/nvrtc.h"
 #include "generator/template_set.h"
@@ -326,8 +325,7 @@ std::string golden(const std::string& name, const std::string& actual) {
   if (update != nullptr && std::string(update) == "1") {
     std::ofstream(path, std::ios::binary) << actual;
   }
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  return bytes_of(path);
 }
 
 TEST(ConfigHeader, MatchesTheGoldenFiles) {
@@ -441,11 +439,6 @@ std::vector<std::string> paths_of(const std::vector<TemplateFile>& files) {
   return paths;
 }
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 TEST(TemplateSet, EmbedsEveryFileOfTheTemplatesFoldersUnchanged) {
   const TemplateSet set = TemplateSet::built_in();
   for (const std::filesystem::path root : {SWR_TEMPLATES_DIR, SWR_WRITTEN_TEMPLATES_DIR}) {
@@ -454,7 +447,7 @@ TEST(TemplateSet, EmbedsEveryFileOfTheTemplatesFoldersUnchanged) {
       const auto extension = entry.path().extension();
       if (extension == ".h" || extension == ".cuh" || extension == ".cu") {
         const std::string path = entry.path().lexically_relative(root).generic_string();
-        EXPECT_EQ(set.text(path), read(entry.path())) << path;
+        EXPECT_EQ(set.text(path), bytes_of(entry.path())) << path;
         ++checked;
       }
     }

@@ -2,8 +2,8 @@
 // The portable GEMM family against the reference: every value of every axis, ragged, unaligned and
 // tiny sizes, both input types, the three output types, layouts, batches and splits.
 #include "tests/gpu/gemm_case.h"
-
 #include "tests/gpu/gpu_test.h"
+#include "tests/support/gemm_configs.h"
 #include <swr/gemm_problem.h>
 #include <swr/runtime.h>
 
@@ -15,22 +15,7 @@ GemmProblem ragged(GemmLayout layout = GemmLayout::nt) {
   return {.m = 330, .n = 541, .k = 459, .layout = layout};
 }
 
-PortableGemmConfig portable(int tile_m, int tile_n, int warps_m, int warps_n) {
-  return {.dtype = DType::bf16,
-          .output = OutputType::bf16,
-          .layout = GemmLayout::nt,
-          .reads_c = false,
-          .alignment_bytes = 16,
-          .tile_m = tile_m,
-          .tile_n = tile_n,
-          .tile_k = 32,
-          .warps_m = warps_m,
-          .warps_n = warps_n,
-          .stages = 3,
-          .persistence = Persistence::grid,
-          .k_order = Order::cyclic,
-          .split_k = false};
-}
+using test::portable_gemm;
 
 std::vector<GemmCase> tile_cases() {
   std::vector<GemmCase> cases;
@@ -40,7 +25,7 @@ std::vector<GemmCase> tile_cases() {
         std::array{128, 64, 4, 1}, std::array{128, 128, 2, 2}, std::array{128, 128, 2, 4},
         std::array{64, 256, 1, 4}, std::array{256, 128, 4, 2}}) {
     for (const int tile_k : {32, 64}) {
-      PortableGemmConfig config = portable(tile_m, tile_n, warps_m, warps_n);
+      PortableGemmConfig config = portable_gemm(tile_m, tile_n, warps_m, warps_n);
       config.tile_k = tile_k;
       cases.push_back(fitted("tile_" + text(tile_m) + "x" + text(tile_n) + "x" + text(tile_k) +
                                  "_warps_" + text(warps_m) + "x" + text(warps_n),
@@ -48,7 +33,7 @@ std::vector<GemmCase> tile_cases() {
     }
   }
   for (const int stages : {2, 4, 5}) {
-    PortableGemmConfig config = portable(64, 64, 2, 2);
+    PortableGemmConfig config = portable_gemm(64, 64, 2, 2);
     config.stages = stages;
     cases.push_back(fitted("stages_" + text(stages), ragged(), config));
   }
@@ -64,7 +49,7 @@ std::vector<GemmCase> layout_cases() {
       problem.alignment_bytes = alignment;
       problem.batch = 2;
       cases.push_back(fitted(name + std::string("_aligned_to_") + text(alignment), problem,
-                             portable(64, 48, 2, 1)));
+                             portable_gemm(64, 48, 2, 1)));
     }
   }
   return cases;
@@ -86,7 +71,7 @@ std::vector<GemmCase> type_cases() {
           GemmCase given =
               fitted(std::string(to_string(dtype)) + "_to_" + name + (reads_c ? "_reading_c" : "") +
                          "_aligned_to_" + text(alignment),
-                     problem, portable(64, 64, 2, 2));
+                     problem, portable_gemm(64, 64, 2, 2));
           given.alpha = 0.5F;
           given.beta = reads_c ? 2.0F : 0.0F;
           cases.push_back(given);
@@ -106,7 +91,7 @@ std::vector<GemmCase> size_cases() {
       const GemmProblem problem{.m = m, .n = n, .k = k, .layout = layout, .alignment_bytes = 2};
       cases.push_back(fitted("size_" + text(m) + "x" + text(n) + "x" + text(k) + "_layout_" +
                                  text(static_cast<int>(layout)),
-                             problem, portable(64, 64, 2, 2)));
+                             problem, portable_gemm(64, 64, 2, 2)));
     }
   }
   return cases;
@@ -120,7 +105,7 @@ std::vector<GemmCase> schedule_cases() {
                                      {Raster::serpentine, "serpentine"},
                                      {Raster::hilbert, "hilbert"}}) {
     for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
-      PortableGemmConfig config = portable(64, 48, 2, 1);
+      PortableGemmConfig config = portable_gemm(64, 48, 2, 1);
       config.persistence = persistence;
       config.k_order = persistence == Persistence::grid ? Order::cyclic : Order::sawtooth;
       GemmCase given =
@@ -133,7 +118,7 @@ std::vector<GemmCase> schedule_cases() {
   }
   for (const int splits : {1, 2, 3, 7}) {
     for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
-      PortableGemmConfig config = portable(64, 64, 2, 2);
+      PortableGemmConfig config = portable_gemm(64, 64, 2, 2);
       config.persistence = persistence;
       config.split_k = true;
       GemmProblem problem = ragged();
@@ -166,7 +151,7 @@ std::vector<GemmCase> fp8_cases() {
         problem.has_bias = true;
         problem.activation = splits == 1 ? Activation::none : Activation::silu;
         problem.alignment_bytes = splits == 1 ? 4 : 16;
-        PortableGemmConfig config = portable(64, 64, 2, 2);
+        PortableGemmConfig config = portable_gemm(64, 64, 2, 2);
         config.tile_k = scaling == Scaling::block ? 128 : 64;
         config.promote_every = promote_every;
         config.split_k = splits > 1;
@@ -183,14 +168,14 @@ std::vector<GemmCase> fp8_cases() {
   gated.layout = GemmLayout::nt;
   gated.gated = true;
   gated.activation = Activation::gelu;
-  cases.push_back(fitted("gated", gated, portable(64, 64, 2, 2)));
+  cases.push_back(fitted("gated", gated, portable_gemm(64, 64, 2, 2)));
   GemmProblem scaled = ragged();
   scaled.batch = 1;
   scaled.n = 256;
   scaled.layout = GemmLayout::nt;
   scaled.output = OutputType::fp8;
   scaled.output_scaling = Scaling::block;
-  cases.push_back(fitted("output_of_fp8", scaled, portable(64, 128, 4, 1)));
+  cases.push_back(fitted("output_of_fp8", scaled, portable_gemm(64, 128, 4, 1)));
   return cases;
 }
 
@@ -254,41 +239,10 @@ GemmProblem grouped(GemmGroups form, const Counts& counts, GemmLayout layout = G
           .groups = form};
 }
 
-HopperGemmConfig hopper_config(int tile_m, int tile_n, int consumers,
-                               GemmMainloop mainloop = GemmMainloop::cooperative) {
-  return {.dtype = DType::bf16,
-          .output = OutputType::bf16,
-          .layout = GemmLayout::nt,
-          .reads_c = false,
-          .tile_m = tile_m,
-          .tile_n = tile_n,
-          .tile_k = 64,
-          .stages = 3,
-          .mainloop = mainloop,
-          .consumers = consumers,
-          .cluster_m = 1,
-          .cluster_n = 1,
-          .cluster_k = 1,
-          .persistence = Persistence::persistent,
-          .k_order = Order::cyclic,
-          .split_k = false};
-}
-
 PortableGemmConfig portable_config(int tile_m, int warps_m) {
-  return {.dtype = DType::bf16,
-          .output = OutputType::bf16,
-          .layout = GemmLayout::nt,
-          .reads_c = false,
-          .alignment_bytes = 16,
-          .tile_m = tile_m,
-          .tile_n = 64,
-          .tile_k = 32,
-          .warps_m = warps_m,
-          .warps_n = 2,
-          .stages = 3,
-          .persistence = Persistence::persistent,
-          .k_order = Order::cyclic,
-          .split_k = false};
+  PortableGemmConfig config = portable_gemm(tile_m, 64, warps_m, 2);
+  config.persistence = Persistence::persistent;
+  return config;
 }
 
 /// Every count in every form where the cluster's rows divide a run.
@@ -336,24 +290,24 @@ void add_blocks(std::vector<GemmCase>& cases, const std::string& name, Config co
 
 std::vector<GemmCase> hopper_cases() {
   std::vector<GemmCase> cases;
-  add_counts(cases, "tile_64x96", hopper_config(64, 96, 1), 64);
-  add_counts(cases, "tile_128x128", hopper_config(128, 128, 2), 128);
-  add_counts(cases, "tile_128x256", hopper_config(128, 256, 2), 128);
-  add_counts(cases, "tile_256x64", hopper_config(256, 64, 2), 256);
-  add_counts(cases, "pingpong_64x128", hopper_config(64, 128, 2, GemmMainloop::pingpong), 64);
-  HopperGemmConfig shares_b = hopper_config(64, 64, 2, GemmMainloop::pingpong);
+  add_counts(cases, "tile_64x96", test::hopper_gemm(64, 96, 1), 64);
+  add_counts(cases, "tile_128x128", test::hopper_gemm(128, 128, 2), 128);
+  add_counts(cases, "tile_128x256", test::hopper_gemm(128, 256, 2), 128);
+  add_counts(cases, "tile_256x64", test::hopper_gemm(256, 64, 2), 256);
+  add_counts(cases, "pingpong_64x128", test::hopper_gemm(64, 128, 2, GemmMainloop::pingpong), 64);
+  HopperGemmConfig shares_b = test::hopper_gemm(64, 64, 2, GemmMainloop::pingpong);
   shares_b.cluster_m = 2;
   shares_b.k_order = Order::sawtooth;
   add_counts(cases, "pingpong_cluster_2x1", shares_b, 128, GemmLayout::nn);
   shares_b.mainloop = GemmMainloop::cooperative;
   shares_b.tile_m = 128;
   add_counts(cases, "cluster_2x1", shares_b, 256);
-  HopperGemmConfig shares_a = hopper_config(128, 80, 2);
+  HopperGemmConfig shares_a = test::hopper_gemm(128, 80, 2);
   shares_a.cluster_n = 2;
   add_counts(cases, "cluster_1x2", shares_a, 128);
   // Consumers without rows hand back many stages while others compute.
-  for (const auto& [name, config] :
-       {std::pair{"long_k", hopper_config(128, 128, 2)}, std::pair{"long_k_cluster", shares_b}}) {
+  for (const auto& [name, config] : {std::pair{"long_k", test::hopper_gemm(128, 128, 2)},
+                                     std::pair{"long_k_cluster", shares_b}}) {
     GemmProblem problem = grouped(GemmGroups::offsets, {1, 65, 64, 0, 130, 7});
     problem.n = 1032;
     problem.k = 7168;
@@ -370,7 +324,7 @@ std::vector<GemmCase> hopper_cases() {
       problem.k = 528;
       problem.scaling = Scaling::row;
       problem.accuracy = accuracy;
-      HopperGemmConfig config = hopper_config(128, 128, 2);
+      HopperGemmConfig config = test::hopper_gemm(128, 128, 2);
       config.tile_k = 128;
       config.promote_every = promote_every;
       GemmCase given = fitted(std::string(name) + "_" + form_name, problem, config);
@@ -383,7 +337,7 @@ std::vector<GemmCase> hopper_cases() {
     problem.activation = Activation::silu;
     problem.gated = true;
     for (const int cluster_m : {1, 2}) {
-      HopperGemmConfig config = hopper_config(64, 96, 1);
+      HopperGemmConfig config = test::hopper_gemm(64, 96, 1);
       config.cluster_m = cluster_m;
       GemmCase given =
           fitted("gated_" + std::to_string(cluster_m) + "_" + form_name, problem, config);
@@ -392,10 +346,10 @@ std::vector<GemmCase> hopper_cases() {
     }
   }
   for (const auto& [name, config] :
-       {std::pair{"blocks", hopper_config(128, 128, 2)},
-        std::pair{"blocks_64", hopper_config(64, 96, 1)},
-        std::pair{"blocks_pingpong", hopper_config(64, 128, 2, GemmMainloop::pingpong)},
-        std::pair{"blocks_256", hopper_config(256, 96, 2)}}) {
+       {std::pair{"blocks", test::hopper_gemm(128, 128, 2)},
+        std::pair{"blocks_64", test::hopper_gemm(64, 96, 1)},
+        std::pair{"blocks_pingpong", test::hopper_gemm(64, 128, 2, GemmMainloop::pingpong)},
+        std::pair{"blocks_256", test::hopper_gemm(256, 96, 2)}}) {
     add_blocks(cases, name, config);
   }
   GemmCase wide = cases.front();
@@ -403,7 +357,7 @@ std::vector<GemmCase> hopper_cases() {
   wide.problem.dtype = DType::fp16;
   wide.problem.output = OutputType::fp32;
   wide.alpha = 0.5F;
-  GemmCase fp32 = fitted(wide.name, wide.problem, hopper_config(64, 96, 1));
+  GemmCase fp32 = fitted(wide.name, wide.problem, test::hopper_gemm(64, 96, 1));
   fp32.counts = wide.counts;
   cases.push_back(fp32);
   return cases;

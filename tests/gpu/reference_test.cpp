@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The GPU reference against float64 on the CPU, and the random inputs both read.
-#include "operations/attention/verifier.h"
-
 #include "operations/attention/config.h"
 #include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
+#include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/attention.h"

@@ -2,7 +2,6 @@
 // The runtime on a GPU: right outputs with kernels from the compiler, the cache and an export, from
 // several threads and streams, and from a captured graph.
 #include "export/export.h"
-
 #include "export/manifest.h"
 #include "operations/attention/buffers.h"
 #include "operations/attention/verifier.h"

@@ -4,8 +4,8 @@
 #include "operations/attention/model/walk.h"
 #include "operations/gemm/model/time.h"
 #include "operations/gemm/model/walk.h"
-#include "tuner/predict/predicting_evaluator.h"
 #include "tests/support/test.h"
+#include "tuner/predict/predicting_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_variant.h>

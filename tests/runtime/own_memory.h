@@ -3,7 +3,6 @@
 #pragma once
 
 #include "tests/runtime/fake_driver/fake_driver.h"
-
 #include "tests/support/test.h"
 
 namespace swr {

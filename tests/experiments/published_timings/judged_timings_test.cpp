@@ -36,10 +36,7 @@ const std::vector<JudgedTiming>& judged() {
 }
 
 const std::string& readme() {
-  static const std::string text = [] {
-    std::ifstream file(kFolder / "README.md");
-    return std::string{std::istreambuf_iterator<char>(file), {}};
-  }();
+  static const std::string text = bytes_of(kFolder / "README.md");
   return text;
 }
 

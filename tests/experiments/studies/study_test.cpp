@@ -9,8 +9,8 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
-#include "tuner/run/tuner.h"
 #include "tests/support/test.h"
+#include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>
@@ -347,8 +347,7 @@ class StudyCommand : public ::testing::Test {
     return cli::run_study(arguments, environment, out_, err_);
   }
   std::string text_of(const std::string& name) const {
-    std::ifstream file(directory_ / "study" / name);
-    return {std::istreambuf_iterator<char>(file), {}};
+    return bytes_of(directory_ / "study" / name);
   }
 
   const TempDirectory directory_;

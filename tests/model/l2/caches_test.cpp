@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The simple caches of the model, reuse distances and what is remembered of traffic.
 #include "model/l2/free_queue.h"
-
 #include "model/l2/lru_cache.h"
 #include "model/l2/partitioned_l2.h"
 #include "model/l2/reuse_distance.h"
@@ -492,8 +491,7 @@ std::string table_row(const Sweep& sweep, double modelled) {
 }
 
 TEST(SetAssociativeCache, SweepsOfAnH200ArePublishedAsMeasuredAndModelled) {
-  std::ifstream file(SWR_L2_MODEL_DOC);
-  const std::string published{std::istreambuf_iterator<char>(file), {}};
+  const std::string published = bytes_of(SWR_L2_MODEL_DOC);
   ASSERT_GE(sweeps().size(), 40U);
   for (const Sweep& sweep : sweeps()) {
     EXPECT_THAT(published, HasSubstr(table_row(sweep, modelled_mb(sweep)) + "\n"));

@@ -6,8 +6,8 @@
 #include "model/profile/gpu_profile.h"
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
-#include "tests/templates/attention/portable/chips.h"
 #include "tests/support/test.h"
+#include "tests/templates/attention/portable/chips.h"
 #include <swr/constraints.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>

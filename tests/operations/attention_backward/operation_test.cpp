@@ -8,9 +8,8 @@
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
 #include "templates/attention_backward/offered.h"
-#include "tests/support/temp_directory.h"
-#include "tests/templates/attention/portable/chips.h"
 #include "tests/support/test.h"
+#include "tests/templates/attention/portable/chips.h"
 #include <swr/constraints.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>

@@ -6,8 +6,8 @@
 #include "model/profile/gpu_profile.h"
 #include "operations/attention_serving/parts.h"
 #include "tests/operations/attention_serving/prompt.h"
-#include "tests/templates/attention/portable/chips.h"
 #include "tests/support/test.h"
+#include "tests/templates/attention/portable/chips.h"
 #include <swr/generator.h>
 
 namespace swr {

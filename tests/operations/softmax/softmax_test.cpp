@@ -6,8 +6,8 @@
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
 #include "model/streaming_predictor.h"
-#include "tests/templates/attention/portable/chips.h"
 #include "tests/support/test.h"
+#include "tests/templates/attention/portable/chips.h"
 #include <swr/generator.h>
 
 namespace swr {

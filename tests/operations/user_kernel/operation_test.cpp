@@ -4,9 +4,9 @@
 #include "core/json.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/run/tuner.h"
 #include "tuner/supervise/protocol.h"
-#include "tests/support/test.h"
 #include <swr/generator.h>
 #include <swr/lookup.h>
 #include <swr/store.h>

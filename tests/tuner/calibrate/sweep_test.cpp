@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The fit and the modelled sweep, against what an H200 measured.
 #include "model/profile/gpu_profile.h"
+#include "tests/support/test.h"
 #include "tuner/calibrate/calibrate.h"
 #include "tuner/calibrate/calibration_bench.h"
-#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -3,10 +3,10 @@
 #include "tuner/distribute/gpu_team.h"
 
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/distribute/gpu_history.h"
 #include "tuner/distribute/hand_out.h"
 #include "tuner/distribute/team_progress.h"
-#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

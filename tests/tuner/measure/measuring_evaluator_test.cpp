@@ -4,10 +4,10 @@
 
 #include "driver/devices.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/power_meter.h"
 #include "tuner/measure/shared_kernels.h"
-#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/gemm_problem.h>
 #include <swr/generator.h>

@@ -4,9 +4,9 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/measure/power_meter.h"
 #include "tuner/run/tuner.h"
-#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 
 namespace swr {

@@ -5,9 +5,9 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/run/objective_choice.h"
 #include "tuner/run/tuner.h"
-#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/lookup.h>

@@ -3,8 +3,8 @@
 #include "tuner/run/progress.h"
 
 #include "tests/support/attention.h"
-#include "tuner/run/compile_queue.h"
 #include "tests/support/test.h"
+#include "tuner/run/compile_queue.h"
 #include <swr/attention_variant.h>
 
 #include <latch>

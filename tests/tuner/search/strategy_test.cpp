@@ -2,8 +2,8 @@
 #include "tuner/search/strategy.h"
 
 #include "tests/support/attention.h"
-#include "tuner/predict/model_ranking.h"
 #include "tests/support/test.h"
+#include "tuner/predict/model_ranking.h"
 #include <swr/attention_variant.h>
 
 namespace swr {

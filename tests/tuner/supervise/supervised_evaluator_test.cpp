@@ -4,8 +4,8 @@
 #include "tuner/supervise/supervised_evaluator.h"
 
 #include "tests/support/fake_evaluator.h"
-#include "tests/tuner/supervise/supervision.h"
 #include "tests/support/test.h"
+#include "tests/tuner/supervise/supervision.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

@@ -3,9 +3,9 @@
 // or a later one does, the right variant is blamed, nothing stored is lost.
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tests/tuner/supervise/supervision.h"
 #include "tuner/run/tuner.h"
-#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -98,10 +98,7 @@ const std::vector<Row>& rows() {
 }
 
 const std::string& published() {
-  static const std::string text = [] {
-    std::ifstream file(SWR_L2_MODEL_DOC);
-    return std::string{std::istreambuf_iterator<char>(file), {}};
-  }();
+  static const std::string text = bytes_of(SWR_L2_MODEL_DOC);
   return text;
 }
 

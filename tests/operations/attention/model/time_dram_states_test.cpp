@@ -174,10 +174,7 @@ std::string spread_row(const char* name, const std::vector<const Row*>& chosen) 
   return text;
 }
 
-std::string published() {
-  std::ifstream file(SWR_L2_MODEL_DOC);
-  return std::string{std::istreambuf_iterator<char>(file), {}};
-}
+std::string published() { return bytes_of(SWR_L2_MODEL_DOC); }
 
 bool causal(const Row& row) { return row.problem.causal; }
 

@@ -295,8 +295,7 @@ std::optional<Row> read_row(const std::string& line) {
 }
 
 TEST(GemmTime, ErrorsOnTheMeasuredChoicesArePublishedAsComputed) {
-  std::ifstream file(SWR_GEMM_DOC);
-  const std::string published{std::istreambuf_iterator<char>(file), {}};
+  const std::string published = bytes_of(SWR_GEMM_DOC);
   std::istringstream lines(published);
   int rows = 0;
   int within_10_percent = 0;

@@ -182,8 +182,7 @@ std::string published_strides(int m, int n, int k) {
 }
 
 TEST(GemmWalk, StridesForAnH200ArePublishedAsPredicted) {
-  std::ifstream file(SWR_L2_MODEL_DOC);
-  const std::string published{std::istreambuf_iterator<char>(file), {}};
+  const std::string published = bytes_of(SWR_L2_MODEL_DOC);
   const std::array<std::array<int, 3>, 5> sizes{{{2048, 2048, 2048},
                                                  {4096, 4096, 4096},
                                                  {8192, 8192, 8192},

@@ -3,8 +3,8 @@
 // spills and fits. A sample of a fixed seed, because all of them take half an hour of two cores:
 //   SWR_WHOLE_SPACE=1 kernel_compile_test
 #include "operations/attention/space.h"
-#include "tests/templates/attention/portable/chips.h"
 #include "tests/support/test.h"
+#include "tests/templates/attention/portable/chips.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
