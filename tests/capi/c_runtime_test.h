@@ -5,11 +5,6 @@
 #include "tests/runtime/serving.h"
 #include <swr/swr_c.h>
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-
 namespace swr {
 
 class CRuntimeTest : public ServingTest {

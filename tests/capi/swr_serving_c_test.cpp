@@ -6,16 +6,8 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include <swr/swr_serving_c.h>
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <functional>
-#include <limits>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 class ServingCApiTest : public CRuntimeTest {
  protected:

@@ -4,25 +4,16 @@
 #include "core/bounded_json.h"
 #include "core/fields.h"
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <functional>
-#include <limits>
 #include <sys/stat.h>
 
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 template <typename Value>
 std::string complaint_of(const Json& json) {
@@ -224,8 +215,6 @@ TEST(Json, ADocumentSurvivesBytesThatAreNoText) {
   EXPECT_THAT(read["detail"].get<std::string>(), HasSubstr("end"));
   EXPECT_TRUE(read["measured"]["relative_error"].is_null());
 }
-
-using ::testing::AllOf;
 
 std::string repeated(const std::string& text, std::size_t count) {
   std::string all;

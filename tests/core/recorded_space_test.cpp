@@ -3,29 +3,15 @@
 
 #include "core/json.h"
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fictional.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <sstream>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 VariantResult measured(const Variant& variant, double median_us) {
   VariantResult result;
@@ -62,7 +48,7 @@ VariantResult failed(const Variant& variant, ResultState state) {
 
 RecordedSpace attention_space() {
   return {.problem = AttentionProblem{.heads_q = 8, .heads_kv = 2, .seq_q = 128, .seq_kv = 256},
-          .device = swr::testing::fictional_device(),
+          .device = test::fictional_hopper(),
           .origin = {.templates_digest = "00ff", .l2_state = "warm"},
           .results = {
               counted(AttentionVariant{.stages = 1}, 10.1234, 5),
@@ -77,7 +63,7 @@ RecordedSpace attention_space() {
 /// Predictions of another operation, with both families.
 RecordedSpace gemm_space() {
   RecordedSpace space{.problem = GemmProblem{.m = 64, .n = 64, .k = 4096},
-                      .device = swr::testing::fictional_device(),
+                      .device = test::fictional_hopper(),
                       .origin = {.overlay_digest = "ab"},
                       .results = {}};
   space.device.sm_count = 9;

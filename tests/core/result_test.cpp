@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Problems, variants and results: their keys, axes and texts.
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/result.h>
 #include <swr/variant.h>
-
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {

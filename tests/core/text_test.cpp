@@ -7,21 +7,10 @@
 #include "core/reject.h"
 #include "core/sha256.h"
 #include "core/text_table.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <optional>
-#include <sstream>
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Align = TextTable::Align;
 
 TextTable sample() {
@@ -221,8 +210,6 @@ TEST(Printable, IsWhatReadersOfFilesReturn) {
                           .dram_gb_per_s = 1.0};
   EXPECT_EQ(Json(device).get<DeviceInfo>().name, "F1?best: ?[1mmine");
 }
-
-using ::testing::IsEmpty;
 
 std::vector<std::string> names_in(std::string_view text) {
   std::vector<std::string> names;

@@ -10,13 +10,8 @@
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
 
-#include <array>
-#include <fstream>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 class DamageTest : public ::testing::Test {
  protected:

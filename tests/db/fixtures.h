@@ -4,23 +4,12 @@
 
 #include "core/recorded_space.h"
 #include "tests/support/fictional_gpu.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/lookup.h>
 #include <swr/store.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,11 +32,6 @@ class WithoutPrivileges {
   WithoutPrivileges(const WithoutPrivileges&) = delete;
   WithoutPrivileges& operator=(const WithoutPrivileges&) = delete;
 };
-
-inline std::string bytes_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// The error `action` ends in; a test failure when it ends well.
 template <typename Action>

@@ -7,16 +7,10 @@
 #include "tests/db/fixtures.h"
 #include <swr/gemm_problem.h>
 
-#include <fstream>
-#include <functional>
 #include <sys/stat.h>
-#include <thread>
-#include <vector>
 
 namespace swr {
 namespace {
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
 
 TEST(History, HoldsEveryResultInTheOrderRecorded) {
   const TempDirectory directory;
@@ -95,9 +89,6 @@ TEST(History, MissingFileIsAClearError) {
 }
 
 // Questions without an exact answer, noted while programs serve.
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class MissedQuestionsTest : public ::testing::Test {
  protected:

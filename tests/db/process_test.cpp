@@ -7,14 +7,8 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
 
-#include <atomic>
-#include <csignal>
-#include <future>
-#include <string_view>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -156,7 +150,6 @@ TEST(Processes, ADatabaseLeftByAKilledWriterIsNotReadPartlyFromAReadOnlyDirector
 }
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 class CompanionTest : public ::testing::Test {
  protected:
@@ -241,10 +234,6 @@ TEST_F(CompanionTest, AnInterruptedTransactionIsStillRolledBack) {
   turn_log_off();
   std::string database;
   std::string journal;
-  const auto bytes_of = [](const fs::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  };
   {
     SQLite::Database writer(path_.string(), SQLite::OPEN_READWRITE);
     writer.exec(

@@ -12,12 +12,7 @@
 #include <swr/gemm_variant.h>
 #include <swr/lookup.h>
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <iomanip>
-#include <iostream>
-#include <random>
 
 namespace swr {
 namespace {

@@ -10,8 +10,6 @@
 namespace swr {
 namespace {
 
-using ::testing::HasSubstr;
-
 std::vector<std::string> columns_of(SQLite::Database& database, const std::string& table) {
   std::vector<std::string> names;
   SQLite::Statement row(database, "SELECT name FROM pragma_table_info(?)");

@@ -9,9 +9,6 @@
 #include <swr/gemm_variant.h>
 #include <swr/lookup.h>
 
-#include <cmath>
-#include <limits>
-
 namespace swr {
 namespace {
 

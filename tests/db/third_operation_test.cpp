@@ -17,8 +17,6 @@ namespace {
 using fictional::Direction;
 using fictional::ScanProblem;
 using fictional::ScanVariant;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 namespace fs = std::filesystem;
 

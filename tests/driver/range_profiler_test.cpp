@@ -3,12 +3,7 @@
 // them without a GPU. Skipped where CUPTI is not installed.
 #include "driver/range_profiler.h"
 
-#include <swr/error.h>
-
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -3,12 +3,7 @@
 #pragma once
 
 #include "tests/emulation/attention_backward_problem.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <string>
-#include <utility>
+#include "tests/support/test.h"
 
 namespace swr {
 

@@ -7,21 +7,10 @@
 #include "tests/emulation/simt.h"
 #include "tests/support/float16.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <ostream>
-#include <random>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 // After simt.h, whose CUDA it is written in; it includes nothing of templates/common.
 // clang-format off
 #include "reference/attention_reference.cuh"
+#include "tests/support/test.h"
 // clang-format on
 
 namespace emulation {

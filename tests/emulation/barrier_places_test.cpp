@@ -6,8 +6,6 @@
 #include "tests/emulation/serving_problem.h"
 #include "tests/emulation/simt.h"
 
-#include <gtest/gtest.h>
-
 namespace swr {
 namespace {
 

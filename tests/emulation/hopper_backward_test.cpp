@@ -2,13 +2,7 @@
 // The Hopper attention backward kernels run on the CPU against fp64, their named barriers, bulk
 // copies and products under way included.
 #include "tests/emulation/hopper_backward_problem.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <set>
-#include <utility>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

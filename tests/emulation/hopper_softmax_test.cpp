@@ -3,15 +3,7 @@
 // of capped scores, which need none while the cap is low.
 #include "attention/hopper/softmax.cuh"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
-#include <random>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -8,15 +8,7 @@
 #include "operations/attention/launch_plan.h"
 #include "tests/emulation/attention_memory.h"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr::portable_test {
 

@@ -3,13 +3,7 @@
 // against fp64.
 #include "gemm/portable/kernel.cuh"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -4,15 +4,8 @@
 #include "gemm/portable/kernel.cuh"
 #include "operations/gemm/group_places.h"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <random>
-#include <string>
-#include <vector>
+#include "tests/support/gemm_configs.h"
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {
@@ -20,20 +13,7 @@ namespace {
 using emulation::CopyTime;
 using emulation::Pace;
 
-constexpr PortableGemmConfig kBase{.dtype = DType::bf16,
-                                   .output = OutputType::bf16,
-                                   .layout = GemmLayout::nt,
-                                   .reads_c = false,
-                                   .alignment_bytes = 16,
-                                   .tile_m = 32,
-                                   .tile_n = 32,
-                                   .tile_k = 32,
-                                   .warps_m = 1,
-                                   .warps_n = 1,
-                                   .stages = 3,
-                                   .persistence = Persistence::grid,
-                                   .k_order = Order::cyclic,
-                                   .split_k = false};
+constexpr PortableGemmConfig kBase = test::portable_gemm(32, 32, 1, 1);
 
 struct Size {
   int m;

@@ -5,11 +5,7 @@
 #include "gemm/portable/kernel.cuh"
 #include "gemm/unaligned.cuh"
 #include "tests/emulation/simt.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

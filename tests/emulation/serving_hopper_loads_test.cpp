@@ -7,13 +7,9 @@
 #include "operations/attention_serving/tensor_maps.h"
 #include "tests/emulation/serving_problem.h"
 #include "tests/emulation/simt.h"
+#include "tests/support/test.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <list>
-#include <random>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -7,17 +7,10 @@
 #include <swr/attention_variant.h>
 #include <swr/version.h>
 
-#include <algorithm>
-#include <atomic>
-#include <fstream>
-#include <functional>
-#include <thread>
-
 namespace swr {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 /// A cubin whose bytes are the variant's key: enough for everything but running it.
 CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant, int sm_arch) {

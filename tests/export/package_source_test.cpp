@@ -3,6 +3,7 @@
 // swr with nothing but the CUDA headers.
 #include "db/lookup_table.h"
 #include "runtime/kernel_source.h"
+#include "tests/export/built_package.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
@@ -10,28 +11,10 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <cstdio>
-#include <fstream>
-#include <map>
-#include <random>
-#include <sstream>
-
 namespace swr {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Runs a shell command and returns what it prints; fails the test when it fails.
-std::string output_of(const std::string& command) {
-  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
-  std::string output;
-  std::array<char, 4096> part{};
-  while (std::fgets(part.data(), static_cast<int>(part.size()), pipe) != nullptr) {
-    output += part.data();
-  }
-  EXPECT_EQ(pclose(pipe), 0) << command << "\n" << output;
-  return output;
-}
 
 AttentionVariant tile_drawing() {
   AttentionVariant variant = tile(128, 16);
@@ -55,7 +38,7 @@ void expect_prefixes(const std::vector<std::string>& lines,
                      const std::vector<std::string>& prefixes) {
   ASSERT_EQ(lines.size(), prefixes.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    EXPECT_THAT(lines[i], ::testing::StartsWith(prefixes[i])) << i;
+    EXPECT_THAT(lines[i], StartsWith(prefixes[i])) << i;
   }
 }
 
@@ -65,25 +48,6 @@ class PackageTest : public ServingTest {
   Manifest do_export(const std::string& name = "my_kernels",
                      const ExportFilter& filter = {}) const {
     return export_package(store_, key_as_cubin, package_, name, filter);
-  }
-  /// Builds the consumers in a directory of its own.
-  void build() const {
-    output_of("cmake -G Ninja -S " SWR_CONSUMER " -B " + build_.string() + " -DPACKAGE_DIR=" +
-              package_.string() + " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR +
-              " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "' > " + (directory_ / "log").string());
-    output_of("cmake --build " + build_.string() + " > " + (directory_ / "log").string());
-  }
-  /// The lines of an operation's consumer for its input.
-  std::vector<std::string> ask(const std::string& operation, const std::string& questions) const {
-    std::ofstream(directory_ / "questions") << questions;
-    std::istringstream lines(output_of("LD_LIBRARY_PATH=" SWR_FAKE_DRIVER " " +
-                                       (build_ / (operation + "_consumer")).string() + " < " +
-                                       (directory_ / "questions").string()));
-    std::vector<std::string> answers;
-    for (std::string line; std::getline(lines, line);) {
-      answers.push_back(line);
-    }
-    return answers;
   }
   /// How an answer begins: with the kernel that the lookup over the package's kernels chooses.
   std::string expected(const Manifest& manifest, const LookupTable& table,
@@ -98,7 +62,6 @@ class PackageTest : public ServingTest {
   }
 
   fs::path package_ = directory_ / "package";
-  fs::path build_ = directory_ / "build";
 };
 
 class AttentionPackageTest : public PackageTest {
@@ -167,14 +130,14 @@ TEST_F(AttentionPackageTest, AStrangersFileInAPackageIsLeftAlone) {
   EXPECT_EQ(bytes_of(package_ / "src" / "mine.cpp"), "int x;");
 }
 
+/// And rebuilt with bytes of its kernels changed, it loads none of them.
 TEST_F(AttentionPackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
   const Manifest manifest = do_export();
-  build();
+  const test::BuiltPackage built(package_, directory_);
   AttentionProblem drawing = problem_of(4000);
   drawing.head_dim = 128;
-  EXPECT_THAT(ask("attention", line_of(drawing)),
-              ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr("d128"),
-                                                      ::testing::EndsWith("overlaps 1"))))
+  EXPECT_THAT(built.ask("attention", line_of(drawing)),
+              ElementsAre(AllOf(HasSubstr("d128"), EndsWith("overlaps 1"))))
       << "which brings a tile counter of its own";
   const LookupTable table(lookup_records_of(manifest));
   std::mt19937 random(7);
@@ -192,11 +155,8 @@ TEST_F(AttentionPackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
     questions += line_of(problem);
     expected_kernels.push_back(expected(manifest, table, problem));
   }
-  expect_prefixes(ask("attention", questions), expected_kernels);
-}
+  expect_prefixes(built.ask("attention", questions), expected_kernels);
 
-TEST_F(AttentionPackageTest, AKernelWhoseBytesChangedIsNotLoaded) {
-  do_export();
   for (const auto& [path, text] : contents(package_)) {
     const std::size_t number = path.starts_with("src/cubin_") ? text.find("{\n    0x") : text.npos;
     if (number != std::string::npos) {
@@ -205,8 +165,8 @@ TEST_F(AttentionPackageTest, AKernelWhoseBytesChangedIsNotLoaded) {
       std::ofstream(package_ / path) << changed;
     }
   }
-  build();
-  EXPECT_THAT(ask("attention", line_of(problem_of(4096))).at(0), ::testing::StartsWith("error 3 "));
+  built.build();
+  EXPECT_THAT(built.ask("attention", line_of(problem_of(4096))).at(0), StartsWith("error 3 "));
 }
 
 /// Of GEMM: problems whose rows have 16 bytes of alignment in the consumer, C's too: a package has
@@ -262,6 +222,67 @@ class GemmPackageTest : public PackageTest {
     persistent.persistence = Persistence::persistent;
     record(transposed, persistent, 5.0);
   }
+
+  void expect_the_choices_of_the_lookup(const test::BuiltPackage& built,
+                                        const Manifest& manifest) const {
+    const LookupTable table(lookup_records_of(manifest));
+    std::mt19937 random(11);
+    std::string questions;
+    std::vector<std::string> expected_kernels;
+    for (int i = 0; i < 300; ++i) {
+      const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
+      GemmProblem problem = product(1 << below(14), 8 << below(10), 1 + below(8000));
+      problem.batch = 1 + below(3);
+      if (below(4) == 0) {
+        problem.layout = GemmLayout::tn;
+        problem.output = OutputType::fp32;
+        problem.reads_c = true;
+      }
+      problem.dtype = below(8) == 0 ? DType::fp16 : DType::bf16;
+      questions += line_of(problem);
+      expected_kernels.push_back(expected(manifest, table, problem));
+    }
+    expect_prefixes(built.ask("gemm", questions), expected_kernels);
+  }
+
+  void expect_launches_with_the_choices_of_the_kernel(const test::BuiltPackage& built) const {
+    const auto answers =
+        built.ask("gemm", line_of(product(4096, 4096, 4096)) + line_of(product(64, 4096, 4096)) +
+                              line_of(product(500, 300, 100)));
+    ASSERT_EQ(answers.size(), 3U);
+    EXPECT_THAT(answers[0], HasSubstr("cluster 2 block 256"));
+    EXPECT_THAT(answers[0], HasSubstr("raster 3 group 4 stride 1024 splits 1 "
+                                      "partials (nil) arrivals (nil) overlaps 1 bytes 0"));
+    // 64 tiles in 4 splits: sums of 64 x 64 each, and a word per tile.
+    EXPECT_THAT(answers[1], HasSubstr("grid 256 cluster 1"));
+    EXPECT_THAT(answers[1], HasSubstr("splits 4 partials 0x"));
+    EXPECT_THAT(answers[1], EndsWith(" bytes " + std::to_string(64 * 4 * 64 * 64 * 4 + 64 * 4)));
+    EXPECT_THAT(answers[2], HasSubstr("grid 40 cluster 1 block 128"));
+    EXPECT_THAT(answers[2], HasSubstr("overlaps 0")) << "the portable family";
+  }
+
+  void expect_splits_to_take_the_callers_workspace_or_refuse_it(
+      const test::BuiltPackage& built) const {
+    const GemmProblem problem = product(64, 4096, 4096);
+    const auto answers =
+        built.ask("gemm", line_of(problem, "workspace") + line_of(problem, "small") +
+                              line_of(product(500, 300, 100), "workspace"));
+    ASSERT_EQ(answers.size(), 3U);
+    EXPECT_THAT(answers[0], HasSubstr("cleared 64 of 1048640, kept 7"))
+        << "the words alone are cleared, and nothing beyond";
+    EXPECT_THAT(answers[1], HasSubstr("error 0 the workspace must be 4194560 bytes"));
+    EXPECT_THAT(answers[2], HasSubstr("cleared 0 of 0, kept 7"));
+  }
+
+  void expect_one_clear_error_where_no_kernel_serves(const test::BuiltPackage& built) const {
+    GemmProblem other = product(100, 64, 64);
+    other.layout = GemmLayout::nn;
+    const auto answers = built.ask("gemm", line_of(other) + line_of(product(0, 64, 64)));
+    ASSERT_EQ(answers.size(), 2U);
+    EXPECT_THAT(answers[0], StartsWith("error 2 no kernel of this package fits batch 1, m "
+                                       "100, n 64, k 64, bf16 nn bf16, alignment 16 on Fake"));
+    EXPECT_THAT(answers[1], StartsWith("error 0 m, n, k and batch must be 1 to 16777216"));
+  }
 };
 
 TEST_F(GemmPackageTest, TheSameDatabaseGivesTheSameBytes) {
@@ -279,82 +300,17 @@ TEST_F(GemmPackageTest, TheSameDatabaseGivesTheSameBytes) {
   EXPECT_EQ(contents(package_), first);
 }
 
-TEST_F(GemmPackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
-  const Manifest manifest = do_export();
-  build();
-  const LookupTable table(lookup_records_of(manifest));
-  std::mt19937 random(11);
-  std::string questions;
-  std::vector<std::string> expected_kernels;
-  for (int i = 0; i < 300; ++i) {
-    const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
-    GemmProblem problem = product(1 << below(14), 8 << below(10), 1 + below(8000));
-    problem.batch = 1 + below(3);
-    if (below(4) == 0) {
-      problem.layout = GemmLayout::tn;
-      problem.output = OutputType::fp32;
-      problem.reads_c = true;
-    }
-    problem.dtype = below(8) == 0 ? DType::fp16 : DType::bf16;
-    questions += line_of(problem);
-    expected_kernels.push_back(expected(manifest, table, problem));
-  }
-  expect_prefixes(ask("gemm", questions), expected_kernels);
-}
-
-TEST_F(GemmPackageTest, LaunchesWithTheChoicesOfTheKernel) {
-  do_export();
-  build();
-  const auto answers =
-      ask("gemm", line_of(product(4096, 4096, 4096)) + line_of(product(64, 4096, 4096)) +
-                      line_of(product(500, 300, 100)));
-  ASSERT_EQ(answers.size(), 3U);
-  EXPECT_THAT(answers[0], ::testing::HasSubstr("cluster 2 block 256"));
-  EXPECT_THAT(answers[0], ::testing::HasSubstr("raster 3 group 4 stride 1024 splits 1 "
-                                               "partials (nil) arrivals (nil) overlaps 1 bytes 0"));
-  // 64 tiles in 4 splits: sums of 64 x 64 each, and a word per tile.
-  EXPECT_THAT(answers[1], ::testing::HasSubstr("grid 256 cluster 1"));
-  EXPECT_THAT(answers[1], ::testing::HasSubstr("splits 4 partials 0x"));
-  EXPECT_THAT(answers[1],
-              ::testing::EndsWith(" bytes " + std::to_string(64 * 4 * 64 * 64 * 4 + 64 * 4)));
-  EXPECT_THAT(answers[2], ::testing::HasSubstr("grid 40 cluster 1 block 128"));
-  EXPECT_THAT(answers[2], ::testing::HasSubstr("overlaps 0")) << "the portable family";
-}
-
-TEST_F(GemmPackageTest, SplitsTakeTheCallersWorkspaceOrRefuseIt) {
-  do_export();
-  build();
-  const GemmProblem problem = product(64, 4096, 4096);
-  const auto answers = ask("gemm", line_of(problem, "workspace") + line_of(problem, "small") +
-                                       line_of(product(500, 300, 100), "workspace"));
-  ASSERT_EQ(answers.size(), 3U);
-  EXPECT_THAT(answers[0], ::testing::HasSubstr("cleared 64 of 1048640, kept 7"))
-      << "the words alone are cleared, and nothing beyond";
-  EXPECT_THAT(answers[1], ::testing::HasSubstr("error 0 the workspace must be 4194560 bytes"));
-  EXPECT_THAT(answers[2], ::testing::HasSubstr("cleared 0 of 0, kept 7"));
-}
-
-TEST_F(GemmPackageTest, WhatNoKernelServesIsOneClearError) {
-  do_export();
-  build();
-  GemmProblem other = product(100, 64, 64);
-  other.layout = GemmLayout::nn;
-  const auto answers = ask("gemm", line_of(other) + line_of(product(0, 64, 64)));
-  ASSERT_EQ(answers.size(), 2U);
-  EXPECT_THAT(answers[0],
-              ::testing::StartsWith("error 2 no kernel of this package fits batch 1, m "
-                                    "100, n 64, k 64, bf16 nn bf16, alignment 16 on Fake"));
-  EXPECT_THAT(answers[1], ::testing::StartsWith("error 0 m, n, k and batch must be 1 to 16777216"));
-}
-
-TEST_F(GemmPackageTest, HoldsAttentionToo) {
+/// With attention beside it: one build answers all.
+TEST_F(GemmPackageTest, BuiltOutsideItServesAsSwrDoes) {
   record(problem_of(4096), tile(128, 64), 10.0);
-  do_export("my_kernels");
-  build();
-  EXPECT_THAT(ask("attention", line_of(problem_of(4096))).at(0),
-              ::testing::StartsWith("attention_b1"));
-  EXPECT_THAT(ask("gemm", line_of(product(64, 4096, 4096))).at(0),
-              ::testing::StartsWith("gemm_b1"));
+  const Manifest manifest = do_export();
+  const test::BuiltPackage built(package_, directory_);
+  expect_the_choices_of_the_lookup(built, manifest);
+  expect_launches_with_the_choices_of_the_kernel(built);
+  expect_splits_to_take_the_callers_workspace_or_refuse_it(built);
+  expect_one_clear_error_where_no_kernel_serves(built);
+  EXPECT_THAT(built.ask("attention", line_of(problem_of(4096))).at(0), StartsWith("attention_b1"));
+  EXPECT_THAT(built.ask("gemm", line_of(product(64, 4096, 4096))).at(0), StartsWith("gemm_b1"));
   do_export("my_kernels", {.op = &attention_operation()});
   EXPECT_FALSE(fs::exists(package_ / "include/my_kernels/gemm.h"));
 }

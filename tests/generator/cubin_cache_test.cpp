@@ -3,31 +3,20 @@
 
 #include "core/files.h"
 #include "core/sha256.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fictional_gpu.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <atomic>
-#include <chrono>
-#include <csignal>
-#include <fstream>
-#include <iterator>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace swr {
 namespace {
-
-using testing::HasSubstr;
 
 CompiledKernel make_kernel(const std::string& source, const std::string& content) {
   CompiledKernel kernel;
@@ -133,8 +122,7 @@ TEST_F(CubinCacheFile, TreatsEveryTruncationOfTheEntryAsAMiss) {
 }
 
 TEST_F(CubinCacheFile, TreatsAnAlteredNumberInTheEntryAsAMiss) {
-  std::ifstream stream(entry());
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::string text = bytes_of(entry());
   ASSERT_NE(text.find("168"), std::string::npos);
   text.replace(text.find("168"), 3, "128");
   std::ofstream(entry()) << text;

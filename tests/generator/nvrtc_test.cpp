@@ -4,32 +4,21 @@
 
 #include "core/operation.h"
 #include "generator/compile_log.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/generator.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstddef>
 #include <ctime>
 #include <fcntl.h>
-#include <fstream>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <thread>
 #include <unistd.h>
 
 namespace swr {
 namespace {
-using testing::HasSubstr;
 using testing::MatchesRegex;
 
 constexpr std::array<std::string_view, 1> kOptions{"--std=c++20"};
@@ -200,9 +189,6 @@ TEST(CompileLog, SaysWhatToDoAndEachLineOnce) {
 
 // What is compiled opens no file: tricks by which a source would read one, or learn that it is
 // there.
-
-using testing::AnyOf;
-using testing::Not;
 
 constexpr const char* kSecret = "hunter2";
 constexpr const char* kKernel = "extern \"C\" __global__ void k(int* o) { *o = 1; }\n";

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/space.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <set>
-
 namespace swr {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr long long kMebibyte = 1LL << 20;
 

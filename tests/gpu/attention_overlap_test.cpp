@@ -4,15 +4,10 @@
 #include "operations/attention/config.h"
 #include "operations/attention/workload.h"
 #include "tests/gpu/launch_chain.h"
-#include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <array>
-#include <memory>
 #include <numbers>
-#include <string>
-#include <vector>
 
 namespace swr {
 namespace {

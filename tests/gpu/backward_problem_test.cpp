@@ -13,13 +13,6 @@
 #include <swr/attention_backward_problem.h>
 #include <swr/attention_backward_variant.h>
 
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
 

@@ -4,19 +4,9 @@
 #include "driver/range_profiler.h"
 #include "report/explain/memory_access.h"
 #include "tests/gpu/gpu_test.h"
-#include "tests/support/temp_directory.h"
 #include "tuner/measure/measuring_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace swr {
 namespace {

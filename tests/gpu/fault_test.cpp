@@ -2,16 +2,11 @@
 // What the evaluator says about a kernel that faults. A program of its own: the fault leaves the
 // process without a usable context.
 #include "tests/gpu/replaced_kernel.h"
-#include "tests/support/expect_error.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 class FaultingKernel : public ReplacedKernel {};
 

@@ -5,15 +5,9 @@
 #include "operations/gemm/config.h"
 #include "operations/gemm/kernel.h"
 #include "tests/gpu/launch_chain.h"
+#include "tests/support/gemm_configs.h"
 #include <swr/attention_params.h>
 #include <swr/gemm_problem.h>
-
-#include <array>
-#include <cmath>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -36,22 +30,9 @@ struct Chain {
 [[maybe_unused]] void PrintTo(const Chain& chain, std::ostream* stream) { *stream << chain.name; }
 
 HopperGemmConfig hopper(int tile_m, int tile_n, GemmMainloop mainloop, int consumers) {
-  return {.dtype = DType::bf16,
-          .output = OutputType::bf16,
-          .layout = GemmLayout::nt,
-          .reads_c = true,
-          .tile_m = tile_m,
-          .tile_n = tile_n,
-          .tile_k = 64,
-          .stages = 3,
-          .mainloop = mainloop,
-          .consumers = consumers,
-          .cluster_m = 1,
-          .cluster_n = 1,
-          .cluster_k = 1,
-          .persistence = Persistence::persistent,
-          .k_order = Order::cyclic,
-          .split_k = false};
+  HopperGemmConfig config = test::hopper_gemm(tile_m, tile_n, consumers, mainloop);
+  config.reads_c = true;
+  return config;
 }
 
 Link plain() { return {hopper(64, 64, GemmMainloop::cooperative, 1)}; }
@@ -83,20 +64,9 @@ Link along_k() {
 }
 
 Link portable() {
-  return {PortableGemmConfig{.dtype = DType::bf16,
-                             .output = OutputType::bf16,
-                             .layout = GemmLayout::nt,
-                             .reads_c = true,
-                             .alignment_bytes = 16,
-                             .tile_m = 64,
-                             .tile_n = 64,
-                             .tile_k = 32,
-                             .warps_m = 2,
-                             .warps_n = 2,
-                             .stages = 3,
-                             .persistence = Persistence::grid,
-                             .k_order = Order::cyclic,
-                             .split_k = false}};
+  PortableGemmConfig config = test::portable_gemm(64, 64, 2, 2);
+  config.reads_c = true;
+  return {config};
 }
 
 std::vector<Chain> chains() {

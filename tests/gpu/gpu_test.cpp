@@ -4,11 +4,6 @@
 #include "driver/devices.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <cstdlib>
-#include <optional>
-#include <string_view>
 
 namespace swr {
 namespace {

@@ -5,16 +5,11 @@
 #include "driver/cuda_driver.h"
 #include "operations/attention/workload.h"
 #include "operations/gemm/buffers.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/device.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <string>
 
 namespace swr {
 

@@ -3,12 +3,8 @@
 // both input types, the three output types, layouts, batches and splits.
 #include "tests/gpu/gemm_case.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/support/gemm_configs.h"
 #include <swr/gemm_problem.h>
-
-#include <array>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -20,29 +16,13 @@ GemmProblem ragged(GemmLayout layout = GemmLayout::nt) {
 }
 
 HopperGemmConfig hopper(int tile_m, int tile_n, int stages = 3) {
-  return {.dtype = DType::bf16,
-          .output = OutputType::bf16,
-          .layout = GemmLayout::nt,
-          .reads_c = false,
-          .tile_m = tile_m,
-          .tile_n = tile_n,
-          .tile_k = 64,
-          .stages = stages,
-          .mainloop = GemmMainloop::cooperative,
-          .consumers = tile_m == 64 ? 1 : 2,
-          .cluster_m = 1,
-          .cluster_n = 1,
-          .cluster_k = 1,
-          .persistence = Persistence::persistent,
-          .k_order = Order::cyclic,
-          .split_k = false};
+  HopperGemmConfig config = test::hopper_gemm(tile_m, tile_n, tile_m == 64 ? 1 : 2);
+  config.stages = stages;
+  return config;
 }
 
 HopperGemmConfig pingpong(int tile_m, int tile_n) {
-  HopperGemmConfig config = hopper(tile_m, tile_n);
-  config.mainloop = GemmMainloop::pingpong;
-  config.consumers = 2;
-  return config;
+  return test::hopper_gemm(tile_m, tile_n, 2, GemmMainloop::pingpong);
 }
 
 HopperGemmConfig with_cluster(HopperGemmConfig config, int cluster_m, int cluster_n) {

@@ -5,10 +5,6 @@
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <array>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
 

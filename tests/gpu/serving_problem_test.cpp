@@ -13,14 +13,6 @@
 #include "tests/emulation/append_problem.h"
 #include "tests/gpu/device_arrays.h"
 #include "tests/gpu/drawn_kernel.h"
-#include "tests/support/temp_directory.h"
-
-#include <algorithm>
-#include <array>
-#include <fstream>
-#include <memory>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

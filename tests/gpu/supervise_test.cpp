@@ -10,20 +10,10 @@
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-
-#include <memory>
-#include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unistd.h>
-#include <vector>
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr const char* kWorker = "measure-worker";
 

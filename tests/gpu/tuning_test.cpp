@@ -9,31 +9,45 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <optional>
-#include <random>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 class Tuning : public GpuTest {
  protected:
   static CompiledKernel compile(const Problem& problem, const Variant& variant) {
     return bench().generator.compile(problem, variant, bench().device.sm_arch);
   }
-  static MeasureOptions without_counters() { return {.counters = false}; }
+  /// So many variants drawn from the space of each problem are right on fresh data, and timed.
+  static void expect_drawn_are_right(const Problem& problem, std::size_t drawn,
+                                     std::mt19937& random) {
+    std::vector<Variant> variants = enumerate_space(problem, bench().device, {}).variants;
+    std::ranges::shuffle(variants, random);
+    variants.resize(std::min(variants.size(), drawn));
+    MeasuringEvaluator evaluator(bench().generator, {.counters = false});
+    for (const Variant& variant : variants) {
+      const CompiledKernel kernel = compile(problem, variant);
+      if (check_compiled(problem, variant, bench().device, kernel.resources)) {
+        continue;  // It spills.
+      }
+      const VariantResult result = evaluator.evaluate(problem, variant, kernel);
+      EXPECT_EQ(result.state, ResultState::ok)
+          << to_string(problem) << " " << to_key(variant) << ": " << result.detail;
+      EXPECT_GT(result.time_us(), 0.0);
+    }
+  }
+  /// A kernel of another problem or variant is found to be wrong.
+  static VariantResult expect_wrong(const Problem& problem, const Variant& variant,
+                                    const CompiledKernel& kernel) {
+    MeasuringEvaluator evaluator(bench().generator, {.counters = false});
+    VariantResult result = evaluator.evaluate(problem, variant, kernel);
+    EXPECT_EQ(result.state, ResultState::correctness) << result.detail;
+    return result;
+  }
 };
 
 class GemmTuning : public Tuning {};
 
 TEST_F(GemmTuning, DrawnVariantsOfTheDefaultSpaceAreRight) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   std::mt19937 random(11);
   for (const GemmProblem& problem :
        {GemmProblem{.m = 1000, .n = 1032, .k = 520}, GemmProblem{.m = 16, .n = 4096, .k = 4096},
@@ -44,36 +58,20 @@ TEST_F(GemmTuning, DrawnVariantsOfTheDefaultSpaceAreRight) {
         .batch = 3,
         .output = OutputType::fp32,
         .layout = GemmLayout::nn}}) {
-    std::vector<Variant> variants = enumerate_space(problem, bench().device, {}).variants;
-    std::shuffle(variants.begin(), variants.end(), random);
-    constexpr std::size_t kDrawn = 8;
-    variants.resize(std::min(variants.size(), kDrawn));
-    for (const Variant& variant : variants) {
-      const CompiledKernel kernel = compile(problem, variant);
-      if (check_compiled(problem, variant, bench().device, kernel.resources)) {
-        continue;
-      }
-      const VariantResult result = evaluator.evaluate(problem, variant, kernel);
-      EXPECT_EQ(result.state, ResultState::ok)
-          << to_string(problem) << " " << to_key(variant) << ": " << result.detail;
-      EXPECT_GT(result.time_us(), 0.0);
-    }
+    expect_drawn_are_right(problem, 8, random);
   }
 }
 
 TEST_F(GemmTuning, AKernelOfAnotherLayoutIsWrong) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   const GemmProblem problem{.m = 256, .n = 256, .k = 256};
   GemmProblem other = problem;
   other.layout = GemmLayout::nn;
   const Variant variant = default_variant(Problem(problem), bench().device);
-  const VariantResult result = evaluator.evaluate(problem, variant, compile(other, variant));
-  EXPECT_EQ(result.state, ResultState::correctness) << result.detail;
-  EXPECT_THAT(result.detail, HasSubstr("exact"));
+  EXPECT_THAT(expect_wrong(problem, variant, compile(other, variant)).detail, HasSubstr("exact"));
 }
 
 TEST_F(GemmTuning, RacesGiveOneTimePerRound) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
+  MeasuringEvaluator evaluator(bench().generator, {.counters = false});
   const GemmProblem problem{.m = 512, .n = 512, .k = 512};
   const Variant one = GemmVariant{};
   const Variant other = GemmVariant{.tile_m = 128, .tile_n = 128};
@@ -102,7 +100,6 @@ const AttentionBackwardProblem kGrouped{.batch = 2,
                                         .causal = true};
 
 TEST_F(BackwardTuning, DrawnVariantsAreRightForEveryHeadDim) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   std::mt19937 random(7);
   for (const auto& [head_dim, head_dim_v] :
        {std::pair{64, 64}, {96, 96}, {128, 128}, {192, 128}, {256, 256}, {112, 48}}) {
@@ -114,20 +111,7 @@ TEST_F(BackwardTuning, DrawnVariantsAreRightForEveryHeadDim) {
       problem.causal = random() % 2 == 0;
       problem.dtype = random() % 2 == 0 ? DType::fp16 : DType::bf16;
       problem.alignment_bytes = random() % 3 == 0 ? 4 : 16;
-      std::vector<Variant> variants = enumerate_space(problem, bench().device, {}).variants;
-      std::ranges::shuffle(variants, random);
-      constexpr std::size_t kDrawn = 4;
-      variants.resize(std::min(variants.size(), kDrawn));
-      for (const Variant& variant : variants) {
-        const CompiledKernel kernel = compile(problem, variant);
-        if (check_compiled(problem, variant, bench().device, kernel.resources)) {
-          continue;  // It spills.
-        }
-        const VariantResult result = evaluator.evaluate(problem, variant, kernel);
-        EXPECT_EQ(result.state, ResultState::ok)
-            << to_string(Problem(problem)) << " " << to_key(variant) << ": " << result.detail;
-        EXPECT_GT(result.time_us(), 0.0);
-      }
+      expect_drawn_are_right(problem, 4, random);
     }
   }
 }
@@ -135,7 +119,7 @@ TEST_F(BackwardTuning, DrawnVariantsAreRightForEveryHeadDim) {
 /// Where dS = P (dP - rowsum) cancels, gradients are nearly 0, and what is left is rounding: of
 /// sums in fp32 with one key, of O with two.
 TEST_F(BackwardTuning, GradientsThatCancelAreRight) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
+  MeasuringEvaluator evaluator(bench().generator, {.counters = false});
   const AttentionBackwardVariant variant{.tile_m = 32, .tile_n = 64};
   AttentionBackwardProblem problem = kGrouped;
   problem.causal = false;
@@ -155,12 +139,10 @@ TEST_F(BackwardTuning, GradientsThatCancelAreRight) {
 }
 
 TEST_F(BackwardTuning, AKernelWithAnotherMaskIsWrong) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   AttentionBackwardProblem full = kGrouped;
   full.causal = false;
   const AttentionBackwardVariant variant{.tile_m = 32, .tile_n = 64};
-  const VariantResult result = evaluator.evaluate(kGrouped, variant, compile(full, variant));
-  EXPECT_EQ(result.state, ResultState::correctness) << result.detail;
+  expect_wrong(kGrouped, variant, compile(full, variant));
 }
 
 // Attention over unequal sequences through the tuner's evaluator: variants drawn from its space are
@@ -178,7 +160,6 @@ const ServingAttentionProblem kDecode{.batch = 21,
                                       .dtype = DType::bf16};
 
 TEST_F(ServingTuning, DrawnVariantsAreRightForEveryFamilyOfLengths) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   std::mt19937 random(3);
   std::vector<ServingAttentionProblem> problems;
   for (int family = 0; family < 7; ++family) {
@@ -197,26 +178,15 @@ TEST_F(ServingTuning, DrawnVariantsAreRightForEveryFamilyOfLengths) {
     problems.push_back(problem);
   }
   for (const ServingAttentionProblem& problem : problems) {
-    std::vector<Variant> variants = enumerate_space(problem, bench().device, {}).variants;
-    std::ranges::shuffle(variants, random);
-    constexpr std::size_t kDrawn = 3;
-    variants.resize(std::min(variants.size(), kDrawn));
-    for (const Variant& variant : variants) {
-      const VariantResult result = evaluator.evaluate(problem, variant, compile(problem, variant));
-      EXPECT_EQ(result.state, ResultState::ok)
-          << to_string(Problem(problem)) << " " << to_key(variant) << ": " << result.detail;
-      EXPECT_GT(result.time_us(), 0.0);
-    }
+    expect_drawn_are_right(problem, 3, random);
   }
 }
 
 TEST_F(ServingTuning, AKernelWithAnotherMaskIsWrong) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   ServingAttentionProblem full = kDecode;
   full.mask = ServingMask::full;
   const ServingAttentionVariant variant{.pack_gqa = true};
-  const VariantResult result = evaluator.evaluate(kDecode, variant, compile(full, variant));
-  EXPECT_EQ(result.state, ResultState::correctness) << result.detail;
+  expect_wrong(kDecode, variant, compile(full, variant));
 }
 
 // Softmax through the tuner's evaluator: variants drawn from its space are right on fresh data and
@@ -225,7 +195,6 @@ TEST_F(ServingTuning, AKernelWithAnotherMaskIsWrong) {
 class SoftmaxTuning : public Tuning {};
 
 TEST_F(SoftmaxTuning, DrawnVariantsAreRight) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   std::mt19937 random(3);
   for (const SoftmaxProblem& problem :
        {SoftmaxProblem{.rows = 1000, .columns = 4096},
@@ -233,21 +202,12 @@ TEST_F(SoftmaxTuning, DrawnVariantsAreRight) {
         SoftmaxProblem{.rows = 300, .columns = 50257, .alignment_bytes = 4},
         SoftmaxProblem{.rows = 5, .columns = 131072, .dtype = DType::bf16},
         SoftmaxProblem{.rows = 4097, .columns = 7}}) {
-    std::vector<Variant> variants = enumerate_space(problem, bench().device, {}).variants;
-    std::ranges::shuffle(variants, random);
-    constexpr std::size_t kDrawn = 12;
-    variants.resize(std::min(variants.size(), kDrawn));
-    for (const Variant& variant : variants) {
-      const VariantResult result = evaluator.evaluate(problem, variant, compile(problem, variant));
-      EXPECT_EQ(result.state, ResultState::ok)
-          << to_string(Problem(problem)) << " " << to_key(variant) << ": " << result.detail;
-      EXPECT_GT(result.time_us(), 0.0);
-    }
+    expect_drawn_are_right(problem, 12, random);
   }
 }
 
 TEST_F(SoftmaxTuning, OneShapeIsTunedToAWinnerFasterThanTheSlowest) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
+  MeasuringEvaluator evaluator(bench().generator, {.counters = false});
   const SoftmaxProblem problem{.rows = 8192, .columns = 4096};
   SpaceOptions space;
   space.restrictions["tile_rows"] = {1LL, 4LL};
@@ -267,13 +227,11 @@ TEST_F(SoftmaxTuning, OneShapeIsTunedToAWinnerFasterThanTheSlowest) {
 }
 
 TEST_F(SoftmaxTuning, AKernelThatHoldsHalfOfTheRowIsWrong) {
-  MeasuringEvaluator evaluator(bench().generator, without_counters());
   const SoftmaxProblem problem{.rows = 64, .columns = 4096};
   const SoftmaxVariant whole{.threads_per_row = 256, .vector = 8, .held = 2};
   SoftmaxVariant half = whole;
   half.held = 1;
-  const VariantResult result = evaluator.evaluate(problem, whole, compile(problem, half));
-  EXPECT_EQ(result.state, ResultState::correctness) << result.detail;
+  expect_wrong(problem, whole, compile(problem, half));
 }
 
 }  // namespace

@@ -2,26 +2,16 @@
 // Reading specs: what is understood, and the one clear error for everything that is refused.
 #include "kernel_spec/spec/argument_data.h"
 #include "kernel_spec/spec/kernel_plan.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include <swr/kernel_spec.h>
 
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <chrono>
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <set>
 #include <sys/stat.h>
 
 namespace swr::kernel_spec {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSource = "__global__ void f(float* y, int n) { y[0] = n; }\n";

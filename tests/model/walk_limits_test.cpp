@@ -4,23 +4,14 @@
 #include "operations/attention/model/walk.h"
 #include "operations/gemm/model/time.h"
 #include "operations/gemm/model/walk.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/test.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/gemm_variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace swr {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 struct Sink {
   int touch(int, int, int) { return 0; }

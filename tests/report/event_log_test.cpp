@@ -4,14 +4,9 @@
 
 #include "report/repeatability.h"
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <sstream>
 
 namespace swr {
 namespace {
@@ -90,8 +85,6 @@ TEST(EventLog, StartsAnewWithEveryRun) {
   EXPECT_THAT(kinds(lines_of(out)), ::testing::ElementsAre("start", "variant", "best", "end",
                                                            "start", "variant", "best", "end"));
 }
-
-using ::testing::HasSubstr;
 
 AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 

@@ -4,22 +4,13 @@
 #include "core/metrics.h"
 #include "report/explain/likely_text.h"
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/device.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <sstream>
-
 namespace swr {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 VariantResult predicted(Order order, double time_us, long long excess) {
   VariantResult result{.variant = AttentionVariant{}};

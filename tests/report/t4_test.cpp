@@ -2,26 +2,15 @@
 // Tables of other programs: T4 and the profiler of CUTLASS.
 #include "report/other_formats.h"
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <map>
 #include <regex>
-#include <set>
-#include <sstream>
 
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr std::array kStates{
     ResultState::ok,          ResultState::compile, ResultState::constraint,
@@ -196,17 +185,14 @@ TEST(T4, ReadsTheEnergyOfKernelTunersObserversInJoule) {
 
 TEST(T4, RefusesEnergiesThatCannotBe) {
   const auto refusal = [](const char* name, double value, const char* unit) {
-    try {
+    return error_text([&] {
       energy_of_others(Json::array({{{"name", name}, {"value", value}, {"unit", unit}}}));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    });
   };
   EXPECT_THAT(refusal("energy", 5.0, "kWh"), HasSubstr("unit of energy must be J, mJ or uJ"));
   EXPECT_THAT(refusal("energy", 0.0, "mJ"), HasSubstr("must be above 0"));
-  EXPECT_THAT(refusal("energy_run_1_mj", 1e308, ""), "accepted");
-  EXPECT_THAT(refusal("nvml_energy", 1e308, ""), Not("accepted"));
+  EXPECT_THAT(refusal("energy_run_1_mj", 1e308, ""), "");
+  EXPECT_THAT(refusal("nvml_energy", 1e308, ""), Not(IsEmpty()));
 }
 
 TEST(T4, RefusesWhatItCannotUseAndSaysWhy) {
@@ -231,12 +217,7 @@ TEST(T4, RefusesNumbersThatNoResultCanHave) {
   const auto refusal = [](const char* name, const Json& value) {
     Json document = t4_document(some_space());
     document["results"][0]["measurements"].push_back({{"name", name}, {"value", value}});
-    try {
-      read_t4(document);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    return error_text([&] { read_t4(document); });
   };
   EXPECT_THAT(refusal("registers_per_thread", 999),
               HasSubstr("registers_per_thread must be at most 255, not 999"));
@@ -244,7 +225,7 @@ TEST(T4, RefusesNumbersThatNoResultCanHave) {
   EXPECT_THAT(refusal("global_load_bytes", 9223372036854775807), HasSubstr("global_load_bytes"));
   EXPECT_THAT(refusal("ctas_per_sm", 4e9), HasSubstr("ctas_per_sm"));
   EXPECT_THAT(refusal("smem_bytes", 3e9), HasSubstr("smem_bytes"));
-  EXPECT_EQ(refusal("smem_load_wavefronts", 1LL << 53), "accepted");
+  EXPECT_EQ(refusal("smem_load_wavefronts", 1LL << 53), "");
   Json document = t4_document(some_space());
   document["results"][0]["times"]["runtimes"] = {1e308};
   EXPECT_THROW(read_t4(document), Error);

@@ -7,9 +7,6 @@
 #include <swr/attention_problem.h>
 #include <swr/constraints.h>
 
-#include <fstream>
-#include <random>
-
 namespace swr {
 namespace {
 

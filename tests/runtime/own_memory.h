@@ -3,10 +3,7 @@
 #pragma once
 
 #include "tests/runtime/fake_driver/fake_driver.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
+#include "tests/support/test.h"
 
 namespace swr {
 

@@ -8,12 +8,6 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <functional>
-#include <thread>
-
 namespace swr {
 namespace {
 
@@ -171,14 +165,8 @@ TEST_F(GemmRuntimeTest, SaysWhatIsWrongWithScales) {
   const auto message = [](const std::function<void(GemmCall&)>& change) {
     GemmCall call = fp8_call(4096);
     change(call);
-    try {
-      problem_of(call);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return error_text([&] { problem_of(call); });
   };
-  using testing::HasSubstr;
   EXPECT_EQ(message([](GemmCall&) {}), "");
   EXPECT_THAT(message([](GemmCall& c) { c.extras.b_scales = nullptr; }), HasSubstr("null"));
   EXPECT_THAT(message([](GemmCall& c) { c.extras.a_scale_stride = 4092; }), HasSubstr("closer"));

@@ -11,14 +11,6 @@
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <array>
-#include <atomic>
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <set>
-#include <thread>
-
 namespace swr {
 namespace {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/operation.h"
+#include "tests/support/fictional.h"
 #include "tuner/evaluator.h"
 
 #include <algorithm>
@@ -12,22 +13,6 @@
 #include <vector>
 
 namespace swr::test {
-
-/// Every limit is that of a common GPU, the name and the counts are of none.
-inline DeviceInfo fictional_device() {
-  return {.name = "Fictional One",
-          .sm_arch = 80,
-          .sm_count = 10,
-          .l2_bytes = 1 << 20,
-          .dram_gb_per_s = 100.0,
-          .mig = false,
-          .smem_per_cta_bytes = 101376,
-          .smem_per_sm_bytes = 102400,
-          .smem_reserved_per_cta_bytes = 1024,
-          .registers_per_sm = 65536,
-          .max_threads_per_sm = 1536,
-          .max_ctas_per_sm = 16};
-}
 
 class FakeEvaluator final : public Evaluator {
  public:

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Kernels for checks and for calibration compile.
+#include "tests/support/test.h"
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace swr {
 namespace {

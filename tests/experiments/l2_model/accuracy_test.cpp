@@ -6,23 +6,12 @@
 #include "core/recorded_space.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
-
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 struct Assessed {
   AttentionProblem problem;
@@ -86,10 +75,7 @@ const std::vector<Assessed>& drawn_spaces() { return assessed(SWR_DRAWN_RECORDIN
 const std::vector<Assessed>& unseen_spaces() { return assessed(SWR_SECOND_DRAWN_RECORDINGS); }
 
 const std::string& published() {
-  static const std::string text = [] {
-    std::ifstream file(SWR_L2_MODEL_DOC);
-    return std::string{std::istreambuf_iterator<char>(file), {}};
-  }();
+  static const std::string text = bytes_of(SWR_L2_MODEL_DOC);
   return text;
 }
 
@@ -341,10 +327,7 @@ std::string row(const char* name, const std::vector<double>& logarithms) {
   return text;
 }
 
-std::string published_rows() {
-  std::ifstream file(SWR_PUBLISHED_TIMINGS_DOC);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string published_rows() { return bytes_of(SWR_PUBLISHED_TIMINGS_DOC); }
 
 TEST(PredictionsForAnH100, OfPortableKernelsAreAsPublished) {
   const Deviations found = deviations(SWR_H100_PORTABLE);

@@ -6,20 +6,10 @@
 // and 90 % of the points within 12 %; where they are missed, the table says by how much.
 #include "experiments/published_timings/judged_timings.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr double kLeastUs = 200.0;
 constexpr double kMostScores = 1e10;
@@ -46,10 +36,7 @@ const std::vector<JudgedTiming>& judged() {
 }
 
 const std::string& readme() {
-  static const std::string text = [] {
-    std::ifstream file(kFolder / "README.md");
-    return std::string{std::istreambuf_iterator<char>(file), {}};
-  }();
+  static const std::string text = bytes_of(kFolder / "README.md");
   return text;
 }
 

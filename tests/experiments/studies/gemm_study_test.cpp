@@ -4,27 +4,15 @@
 
 #include "experiments/studies/study_run.h"
 #include "model/profile/gpu_profile.h"
+#include "tests/support/test.h"
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <set>
-#include <sstream>
-
 namespace swr {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 using ::testing::UnorderedElementsAreArray;
 
 DeviceInfo device_named(const char* name) { return load_profile(name).device; }

@@ -7,37 +7,18 @@
 #include "experiments/studies/tile_choices.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/store.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <set>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 DeviceInfo gb10() { return load_profile("gb10").device; }
 
@@ -327,8 +308,6 @@ namespace swr::cli {
 namespace {
 // study on a database that holds its points, so that nothing is compiled.
 
-using ::testing::StartsWith;
-
 /// Stores a prediction for every point of a study; returns their number.
 std::size_t store_points(const std::filesystem::path& database, const Study& study,
                          const DeviceInfo& device) {
@@ -368,8 +347,7 @@ class StudyCommand : public ::testing::Test {
     return cli::run_study(arguments, environment, out_, err_);
   }
   std::string text_of(const std::string& name) const {
-    std::ifstream file(directory_ / "study" / name);
-    return {std::istreambuf_iterator<char>(file), {}};
+    return bytes_of(directory_ / "study" / name);
   }
 
   const TempDirectory directory_;

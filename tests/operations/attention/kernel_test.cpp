@@ -4,19 +4,14 @@
 #include "operations/verdict.h"
 #include "tests/support/attention_oracle.h"
 #include "tests/support/fictional.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/kernel.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
 namespace swr {
 namespace {
-using testing::fictional_device;
+using test::fictional_hopper;
 
 const AttentionProblem kProblem{
     .batch = 2, .heads_q = 3, .heads_kv = 3, .seq_q = 300, .seq_kv = 300, .head_dim = 64};
@@ -74,7 +69,7 @@ TEST(Kernel, OccupancyCountsTheRegistersOfEachScheduler) {
   // one CTA of 5, although 56320 registers of two would fit 65536. Seen on an H200.
   const AttentionVariant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
   const auto ctas = [&](int registers) {
-    return occupancy({.registers_per_thread = registers}, kProblem, five, fictional_device())
+    return occupancy({.registers_per_thread = registers}, kProblem, five, fictional_hopper())
         .ctas_per_sm;
   };
   EXPECT_EQ(ctas(168), 2);
@@ -87,15 +82,15 @@ TEST(Kernel, OccupancyNamesWhatLimitsIt) {
     return occupancy({.registers_per_thread = registers}, kProblem, variant, device);
   };
   // 168 registers round to 5376 per warp, 21504 per CTA: three fit 65536.
-  EXPECT_EQ(limit(168, fictional_device()).ctas_per_sm, 3);
-  EXPECT_EQ(limit(168, fictional_device()).limited_by, "registers");
+  EXPECT_EQ(limit(168, fictional_hopper()).ctas_per_sm, 3);
+  EXPECT_EQ(limit(168, fictional_hopper()).limited_by, "registers");
   // 40960 + 1024 bytes: five fit 233472.
-  EXPECT_EQ(limit(32, fictional_device()).ctas_per_sm, 5);
-  EXPECT_EQ(limit(32, fictional_device()).limited_by, "shared memory");
-  DeviceInfo few_threads = fictional_device();
+  EXPECT_EQ(limit(32, fictional_hopper()).ctas_per_sm, 5);
+  EXPECT_EQ(limit(32, fictional_hopper()).limited_by, "shared memory");
+  DeviceInfo few_threads = fictional_hopper();
   few_threads.max_threads_per_sm = 256;
   EXPECT_EQ(limit(32, few_threads).limited_by, "threads");
-  DeviceInfo few_slots = fictional_device();
+  DeviceInfo few_slots = fictional_hopper();
   few_slots.max_ctas_per_sm = 1;
   EXPECT_EQ(limit(32, few_slots).limited_by, "CTA slots");
 }
@@ -161,7 +156,6 @@ TEST(Kernel, SectionHeadsEncodeTheSwizzle) {
 
 using ::testing::DoubleEq;
 using ::testing::DoubleNear;
-using ::testing::Each;
 using ::testing::NanSensitiveDoubleEq;
 
 /// Tensor whose row r holds the value r in every column.

@@ -6,16 +6,8 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 const AttentionBackwardProblem kTraining{.batch = 2,
                                          .heads_q = 8,

@@ -6,21 +6,12 @@
 #include "model/profile/gpu_profile.h"
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
+#include "tests/support/test.h"
 #include "tests/templates/attention/portable/chips.h"
 #include <swr/constraints.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>
 #include <swr/search_space.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -8,22 +8,12 @@
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
 #include "templates/attention_backward/offered.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include "tests/templates/attention/portable/chips.h"
 #include <swr/constraints.h>
-#include <swr/error.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>
 #include <swr/search_space.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -8,12 +8,7 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <deque>
-#include <utility>
 
 namespace swr {
 namespace {

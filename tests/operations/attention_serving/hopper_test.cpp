@@ -6,16 +6,9 @@
 #include "model/profile/gpu_profile.h"
 #include "operations/attention_serving/parts.h"
 #include "tests/operations/attention_serving/prompt.h"
+#include "tests/support/test.h"
 #include "tests/templates/attention/portable/chips.h"
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -2,23 +2,11 @@
 #include "core/json.h"
 #include "core/operation.h"
 #include "operations/gemm/group_places.h"
+#include "tests/support/test.h"
 #include <swr/constraints.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <numeric>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

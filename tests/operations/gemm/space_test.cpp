@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The default space of GEMM, by the constraints alone.
 #include "core/operation.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/test.h"
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/generator.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <set>
-#include <string>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 DeviceInfo h200() {
   return {.name = "Hopper",

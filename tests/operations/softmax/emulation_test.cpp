@@ -4,15 +4,7 @@
 #include "softmax/kernel.cuh"
 #include "tests/emulation/simt.h"
 #include "tests/support/float16.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

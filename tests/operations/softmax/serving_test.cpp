@@ -5,20 +5,11 @@
 
 #include "driver/cuda_driver.h"
 #include "operations/softmax/softmax.h"
+#include "tests/export/built_package.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <sstream>
-#include <string>
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 const SoftmaxProblem kWide{.rows = 4096, .columns = 65536};
 const SoftmaxProblem kNarrow{.rows = 4096, .columns = 1000};
@@ -77,35 +68,18 @@ TEST_F(SoftmaxServing, ProgramsLaunchItThroughTheRuntime) {
 
 TEST_F(SoftmaxServing, AreCarriedByAPackageThatBuildsOutside) {
   const std::filesystem::path package = directory_ / "package";
-  const std::filesystem::path build = directory_ / "build";
   export_package(store_, key_as_cubin, package, "my_kernels", {});
-  const auto run = [&](const std::string& command) {
-    EXPECT_EQ(std::system((command + " > " + (directory_ / "log").string() + " 2>&1").c_str()), 0)
-        << bytes_of(directory_ / "log");
-    return bytes_of(directory_ / "log");
-  };
-  run("cmake -G Ninja -S " SWR_CONSUMER " -B " + build.string() +
-      " -DPACKAGE_DIR=" + package.string() +
-      " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR
-      " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "'");
-  run("cmake --build " + build.string());
-  const std::string answers =
-      run("printf '4096 1000 1000\\n3 900 1000\\n64 50000 50000\\n3 1000 1001\\n0 5 8\\n' | "
-          "LD_LIBRARY_PATH=" SWR_FAKE_DRIVER " " +
-          (build / "softmax_consumer").string());
-  std::istringstream lines(answers);
-  const auto next = [&] {
-    std::string line;
-    std::getline(lines, line);
-    return line;
-  };
-  EXPECT_THAT(next(), ::testing::AllOf(StartsWith("softmax_rows4096_columns1000_fp16"),
-                                       HasSubstr("grid 1024 block 512 smem 128 rows 4096")));
-  EXPECT_THAT(next(), HasSubstr("grid 1 block 512 smem 128 rows 3 columns 900"));
-  EXPECT_THAT(next(), ::testing::AllOf(StartsWith("softmax_rows4096_columns65536_fp16"),
-                                       HasSubstr("grid 64 block 64")));
-  EXPECT_THAT(next(), StartsWith("error 2 no kernel of this package fits sizes 3 1000"));
-  EXPECT_THAT(next(), StartsWith("error 0 softmax needs rows and columns"));
+  const auto answers =
+      test::BuiltPackage(package, directory_)
+          .ask("softmax", "4096 1000 1000\n3 900 1000\n64 50000 50000\n3 1000 1001\n0 5 8\n");
+  ASSERT_THAT(answers, SizeIs(5));
+  EXPECT_THAT(answers[0], AllOf(StartsWith("softmax_rows4096_columns1000_fp16"),
+                                HasSubstr("grid 1024 block 512 smem 128 rows 4096")));
+  EXPECT_THAT(answers[1], HasSubstr("grid 1 block 512 smem 128 rows 3 columns 900"));
+  EXPECT_THAT(answers[2], AllOf(StartsWith("softmax_rows4096_columns65536_fp16"),
+                                HasSubstr("grid 64 block 64")));
+  EXPECT_THAT(answers[3], StartsWith("error 2 no kernel of this package fits sizes 3 1000"));
+  EXPECT_THAT(answers[4], StartsWith("error 0 softmax needs rows and columns"));
 }
 
 }  // namespace

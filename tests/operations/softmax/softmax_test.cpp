@@ -6,17 +6,9 @@
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
 #include "model/streaming_predictor.h"
+#include "tests/support/test.h"
 #include "tests/templates/attention/portable/chips.h"
-#include <swr/error.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {

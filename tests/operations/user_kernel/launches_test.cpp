@@ -3,12 +3,7 @@
 #include "operations/user_kernel/buffers.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-#include "tests/support/expect_error.h"
-
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cstring>
+#include "tests/support/test.h"
 
 namespace {
 

@@ -3,26 +3,16 @@
 
 #include "core/json.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/run/tuner.h"
 #include "tuner/supervise/protocol.h"
 #include <swr/generator.h>
 #include <swr/lookup.h>
 #include <swr/store.h>
 
-#include <gmock/gmock.h>
-
-#include <map>
-#include <set>
-#include <span>
-
 namespace swr {
 namespace {
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 const Operation& scale() { return register_kernel(test::scale_spec()); }
 
@@ -80,37 +70,21 @@ TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
 TEST(UserKernel, CompilesWithTheHeadersOfTheStandardLibrary) {
   KernelSpec spec = test::scale_spec("standard");
   spec.source = R"(
-#include <array>
 #include <assert.h>
 #include <cassert>
 #include <cfloat>
 #include <climits>
-#include <cmath>
 #include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <float.h>
-#include <functional>
-#include <initializer_list>
-#include <iterator>
 #include <limits.h>
-#include <limits>
 #include <math.h>
-#include <numeric>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 #include <cub/block/block_reduce.cuh>
 #ifndef swr_tune
-#include <iostream>
 int main() { std::cout << "host"; }
 #endif
 __device__ int sum_of(std::initializer_list<int> all) { int s = 0; for (int i : all) s += i; return s; }

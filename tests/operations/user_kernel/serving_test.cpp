@@ -6,17 +6,11 @@
 #include "driver/devices.h"
 #include "export/export.h"
 #include "tests/db/fixtures.h"
+#include "tests/export/built_package.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-#include "tests/support/expect_error.h"
 #include <swr/kernel_call.h>
 #include <swr/kernel_spec.h>
-
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cstdlib>
-#include <sstream>
 
 namespace {
 
@@ -50,8 +44,6 @@ void fake_kernel_finish(FakeShape /*shape*/, void** /*arguments*/) { ++served_fi
 
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 /// Two kernels and constant memory. Larger blocks than a size are illegal for it.
 KernelSpec served_spec() {
@@ -172,33 +164,15 @@ TEST_F(UserServing, APackageComputesLaunchesForSizesThatNobodyTuned) {
   record(1000, "block_size_x=128,mode=slow,split=1", 10.0);
   record(40, "block_size_x=32,mode=fast,split=1", 10.0);
   const std::filesystem::path package = directory_ / "package";
-  const std::filesystem::path build = directory_ / "build";
   export_package(store_, fake_cubin, package, "my_kernels", {.op = &served_});
-  const auto run = [&](const std::string& command) {
-    EXPECT_EQ(std::system((command + " > " + (directory_ / "log").string() + " 2>&1").c_str()), 0)
-        << bytes_of(directory_ / "log");
-    return bytes_of(directory_ / "log");
-  };
-  run("cmake -G Ninja -S " SWR_CONSUMER " -B " + build.string() +
-      " -DPACKAGE_DIR=" + package.string() +
-      " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR
-      " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "'");
-  run("cmake --build " + build.string());
-  const std::string answers =
-      run("printf '1000\\n900\\n100\\n10\\n0\\n' | "
-          "LD_LIBRARY_PATH=" SWR_FAKE_DRIVER " " +
-          (build / "served_consumer").string());
-  std::istringstream lines(answers);
-  const auto next = [&] {
-    std::string line;
-    std::getline(lines, line);
-    return line;
-  };
-  EXPECT_THAT(next(), HasSubstr("grid 8 block 128 sum 25 finished 2"));
-  EXPECT_THAT(next(), HasSubstr("grid 8 block 128"));
-  EXPECT_THAT(next(), HasSubstr("grid 4 block 32"));
-  EXPECT_THAT(next(), ::testing::StartsWith("error 2 no kernel of this package fits sizes 10"));
-  EXPECT_THAT(next(), ::testing::StartsWith("error 0 every size must be 1 or more, not 0"));
+  const auto answers =
+      test::BuiltPackage(package, directory_).ask("served", "1000\n900\n100\n10\n0\n");
+  ASSERT_THAT(answers, SizeIs(5));
+  EXPECT_THAT(answers[0], HasSubstr("grid 8 block 128 sum 25 finished 2"));
+  EXPECT_THAT(answers[1], HasSubstr("grid 8 block 128"));
+  EXPECT_THAT(answers[2], HasSubstr("grid 4 block 32"));
+  EXPECT_THAT(answers[3], StartsWith("error 2 no kernel of this package fits sizes 10"));
+  EXPECT_THAT(answers[4], StartsWith("error 0 every size must be 1 or more, not 0"));
 }
 
 TEST_F(UserServing, WithoutResultsTheDefaultVariantIsExported) {

@@ -7,31 +7,22 @@
 #include "kernel_spec/spec/kernel_plan.h"
 #include "tests/db/fixtures.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
-#include "tests/tuner/cli/program.h"
+#include "tests/tuner/cli/program_fixture.h"
 #include <swr/device.h>
 #include <swr/lookup.h>
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 
-#include <fstream>
-
 namespace swr {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
-
 namespace fs = std::filesystem;
 
-class StoredKernel : public ::testing::Test {
+class StoredKernel : public test::ProgramFixture {
  protected:
-  fs::path path(const std::string& name) const { return directory_ / name.c_str(); }
-
   /// A file with a result of the kernel and one of attention.
-  fs::path mixed(const std::string& name, const Operation& kernel, double median_us) const {
+  std::string mixed(const std::string& name, const Operation& kernel, double median_us) const {
     Store store(path(name), Store::Mode::read_write);
     const long long run = store.begin_run(some_run());
     const Problem problem = kernel_problem(kernel, {{"n", 5000}});
@@ -41,40 +32,26 @@ class StoredKernel : public ::testing::Test {
     return path(name);
   }
 
-  /// In a process of its own, which knows no kernel.
-  test::ProgramResult run(std::vector<std::string> arguments, const fs::path& database) const {
-    if (!database.empty()) {
-      arguments.insert(arguments.end(), {"--db", database.string()});
-    }
-    return test::Program(
-               arguments,
-               {"HOME=" + directory_.path().string(), "SWR_CACHE_DIR=" + path("cache").string()},
-               directory_.path())
-        .finish();
+  static void edit(const std::string& file, const std::string& sql) {
+    SQLite::Database(file, SQLite::OPEN_READWRITE).exec(sql);
   }
 
-  static void edit(const fs::path& file, const std::string& sql) {
-    SQLite::Database(file.string(), SQLite::OPEN_READWRITE).exec(sql);
-  }
-
-  TempDirectory directory_;
   DeviceInfo device_ = profiled_device("h200");
   const Operation& scale_ = register_kernel(test::scale_spec("stored_scale"));
 };
 
 TEST_F(StoredKernel, IsAnsweredByTheObjectiveOfItsSpec) {
   const fs::path examples = SWR_KERNEL_EXAMPLES;
-  std::ifstream text(examples / "vector_add.json");
-  Json edited = Json::parse(text);
+  Json edited = Json::parse(bytes_of(examples / "vector_add.json"));
   edited["objective"] = "energy";
   fs::copy_file(examples / "vector_add.cu", path("vector_add.cu"));
-  const fs::path spec = path("vector_add.json");
+  const std::string spec = path("vector_add.json");
   std::ofstream(spec) << edited;
   const Operation& kernel = register_kernel(read_kernel_spec(spec));
   const Problem problem = kernel.default_problem();
   const Variant fast = parse_variant(kernel, "block_size_x=256");
   const Variant frugal = parse_variant(kernel, "block_size_x=128");
-  const fs::path file = path("frugal.db");
+  const std::string file = path("frugal.db");
   {
     Store store(file, Store::Mode::read_write);
     const long long run = store.begin_run(some_run());
@@ -86,14 +63,10 @@ TEST_F(StoredKernel, IsAnsweredByTheObjectiveOfItsSpec) {
     store.record_choice(run, problem, device_, "energy", std::array{RankedResult{chosen->id}},
                         0.01);
   }
-  const auto ask = [&](std::vector<std::string> more) {
-    std::vector<std::string> arguments{"query", "--spec", spec.string(), "--gpu", "h200"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(arguments, file);
-  };
-  EXPECT_THAT(ask({}).out, HasSubstr("block_size_x=128"));
-  EXPECT_THAT(ask({"--objective", "time"}).out, HasSubstr("block_size_x=256"));
-  const auto nothing = ask({"--objective", "edp"});
+  const test::Arguments ask = "query --gpu h200 --spec " + spec + " --db " + file;
+  EXPECT_THAT(run(ask), HasSubstr("block_size_x=128"));
+  EXPECT_THAT(run(ask + "--objective time"), HasSubstr("block_size_x=256"));
+  const auto nothing = result_of(ask + "--objective edp");
   EXPECT_NE(nothing.exit_code, 0);
   EXPECT_THAT(nothing.err, HasSubstr("--objective time"));
 }
@@ -105,49 +78,43 @@ KernelSpec other_version() {
 }
 
 TEST_F(StoredKernel, IsQueriedAndExplainedByItsName) {
-  const fs::path file = mixed("one.db", scale_, 10.0);
+  const std::string file = mixed("one.db", scale_, 10.0);
   for (const std::string& op : {std::string("stored_scale"), std::string(scale_.name())}) {
-    const auto found = run({"query", "--op", op, "--arg", "n=5000", "--gpu", "h200"}, file);
-    EXPECT_EQ(found.exit_code, 0) << found.err;
-    EXPECT_THAT(found.out, AllOf(HasSubstr("match    exact"), HasSubstr("block_size_x=64")));
+    const std::string found = run("query --op " + op + " --arg n=5000 --gpu h200 --db " + file);
+    EXPECT_THAT(found, AllOf(HasSubstr("match    exact"), HasSubstr("block_size_x=64")));
   }
-  const auto near =
-      run({"query", "--op", "stored_scale", "--arg", "n=9000", "--gpu", "h200"}, file);
+  const auto near = result_of("query --op stored_scale --arg n=9000 --gpu h200 --db " + file);
   EXPECT_THAT(near.out, HasSubstr("match    nearest")) << near.err;
-  const auto attention = run({"query", "--seq", "4096", "--heads", "8", "--gpu", "h200"}, file);
-  EXPECT_EQ(attention.exit_code, 0) << attention.err;
-  const auto explained =
-      run({"explain", "--op", "stored_scale", "--arg", "n=5000", "--gpu", "h200"}, file);
-  EXPECT_EQ(explained.exit_code, 0) << explained.err;
-  EXPECT_THAT(explained.out, HasSubstr("stored_scale n=5000"));
+  run("query --seq 4096 --heads 8 --gpu h200 --db " + file);
+  const std::string explained =
+      run("explain --op stored_scale --arg n=5000 --gpu h200 --db " + file);
+  EXPECT_THAT(explained, HasSubstr("stored_scale n=5000"));
 }
 
 TEST_F(StoredKernel, IsReportedAndExported) {
-  const fs::path file = mixed("one.db", scale_, 10.0);
-  const auto reported = run({"report", "--out", path("report.html").string()}, file);
-  EXPECT_EQ(reported.exit_code, 0) << reported.err;
-  EXPECT_THAT(reported.out, HasSubstr("wrote 2 tuned shapes"));
-  const auto exported =
-      run({"export", "--op", "stored_scale", "--out", path("out").string()}, file);
-  EXPECT_EQ(exported.exit_code, 0) << exported.err;
-  EXPECT_THAT(exported.out, HasSubstr("wrote 1 kernel"));
+  const std::string file = mixed("one.db", scale_, 10.0);
+  const std::string reported = run("report --out " + path("report.html") + " --db " + file);
+  EXPECT_THAT(reported, HasSubstr("wrote 2 tuned shapes"));
+  const std::string exported =
+      run("export --op stored_scale --out " + path("out") + " --db " + file);
+  EXPECT_THAT(exported, HasSubstr("wrote 1 kernel"));
 }
 
 TEST_F(StoredKernel, ThatIncludesAFileBringsItNowhere) {
-  const fs::path secret = directory_.write("secret", "password = hunter2 ;\n");
+  const std::string secret = directory_.write("secret", "password = hunter2 ;\n").string();
   KernelSpec spec = test::scale_spec("curious");
   spec.source = "#define S(...) #__VA_ARGS__\n__constant__ const char s[] = S(\n#include \"" +
-                secret.string() + "\"\n);\n" + spec.source;
-  const fs::path file = mixed("curious.db", register_kernel(spec), 10.0);
-  const auto exported = run({"export", "--op", "curious", "--out", path("out").string()}, file);
+                secret + "\"\n);\n" + spec.source;
+  const std::string file = mixed("curious.db", register_kernel(spec), 10.0);
+  const auto exported = result_of("export --op curious --out " + path("out") + " --db " + file);
   EXPECT_EQ(exported.exit_code, 1);
   EXPECT_THAT(exported.err, AllOf(HasSubstr("cannot open source file"), Not(HasSubstr("hunter2"))));
-  EXPECT_FALSE(fs::exists(path("out") / "manifest.json"));
+  EXPECT_FALSE(fs::exists(path("out/manifest.json")));
 }
 
 TEST_F(StoredKernel, IsKnownAmongHundredsWithoutResults) {
-  const fs::path file = mixed("crowd.db", scale_, 10.0);
-  SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+  const std::string file = mixed("crowd.db", scale_, 10.0);
+  SQLite::Database database(file, SQLite::OPEN_READWRITE);
   database.exec("BEGIN");
   for (int i = 0; i < 300; ++i) {
     const kernel_spec::KernelPlan plan(test::scale_spec("z" + std::to_string(i)));
@@ -158,27 +125,24 @@ TEST_F(StoredKernel, IsKnownAmongHundredsWithoutResults) {
     row.exec();
   }
   database.exec("COMMIT");
-  const auto found =
-      run({"query", "--op", "stored_scale", "--arg", "n=5000", "--gpu", "h200"}, file);
+  const auto found = result_of("query --op stored_scale --arg n=5000 --gpu h200 --db " + file);
   EXPECT_THAT(found.out, HasSubstr("match    exact")) << found.err;
-  const fs::path spec = fs::path(SWR_KERNEL_EXAMPLES) / "vector_add.json";
-  const auto compiled = run({"kernel", spec.string(), "--gpu", "h200", "--enumerate"}, file);
-  EXPECT_EQ(compiled.exit_code, 0) << compiled.err;
+  run(std::string("kernel " SWR_KERNEL_EXAMPLES "/vector_add.json --gpu h200 --enumerate --db ") +
+      file);
 }
 
 TEST_F(StoredKernel, PackagesHaveNamesThatCompile) {
   const auto package_of = [&](const KernelSpec& spec) {
-    const fs::path file = mixed(spec.name + ".db", register_kernel(spec), 10.0);
+    const std::string file = mixed(spec.name + ".db", register_kernel(spec), 10.0);
     fs::remove_all(path("package"));
-    return run({"export", "--format", "cpp", "--name", "p", "--op", spec.name, "--out",
-                path("package").string()},
-               file);
+    return result_of("export --format cpp --name p --op " + spec.name + " --out " +
+                     path("package") + " --db " + file);
   };
   for (const char* const name : {"loaded_kernels", "user_spec", "NULL", "CUstream"}) {
     EXPECT_EQ(package_of(test::scale_spec(name)).exit_code, 0);
-    std::ifstream header(path("package/include/p") / (std::string(name) + ".h"));
-    const std::string text{std::istreambuf_iterator<char>(header), {}};
-    EXPECT_THAT(text, ::testing::ContainsRegex("class [A-Za-z]+Of ")) << name;
+    EXPECT_THAT(bytes_of(path("package/include/p/") + name + ".h"),
+                ContainsRegex("class [A-Za-z]+Of "))
+        << name;
   }
   for (const char* const name : {"co_await", "concept", "errno", "arguments"}) {
     KernelSpec spec = test::scale_spec(std::string("with_") + name);
@@ -192,47 +156,43 @@ TEST_F(StoredKernel, PackagesHaveNamesThatCompile) {
 TEST_F(StoredKernel, VersionsOfOneNameStayApart) {
   const Operation& other = register_kernel(other_version());
   ASSERT_NE(&other, &scale_);
-  const fs::path a = mixed("a.db", scale_, 10.0);
-  const fs::path b = mixed("b.db", other, 20.0);
-  const auto merged =
-      run({"db", "merge", "--out", path("all.db").string(), "--from", a.string(), b.string()}, {});
-  ASSERT_EQ(merged.exit_code, 0) << merged.err;
-  SQLite::Database all(path("all.db").string(), SQLite::OPEN_READONLY);
+  const std::string a = mixed("a.db", scale_, 10.0);
+  const std::string b = mixed("b.db", other, 20.0);
+  run("db merge --out " + path("all.db") + " --from " + a + " " + b);
+  SQLite::Database all(path("all.db"), SQLite::OPEN_READONLY);
   EXPECT_EQ(all.execAndGet("SELECT count(DISTINCT spec_digest) FROM kernel").getInt(), 2);
   for (const Operation* const kernel : {&scale_, &other}) {
     const std::string name(kernel->name());
     EXPECT_EQ(all.execAndGet("SELECT count(*) FROM \"" + name + "_results\"").getInt(), 1);
     const auto found =
-        run({"query", "--op", name, "--arg", "n=5000", "--gpu", "h200"}, path("all.db"));
+        result_of("query --op " + name + " --arg n=5000 --gpu h200 --db " + path("all.db"));
     EXPECT_THAT(found.out, HasSubstr(kernel == &scale_ ? "expected 10" : "expected 20"))
         << found.err;
   }
 }
 
 TEST_F(StoredKernel, OfAConvertedFileIsLeftOutUntilItsSpecIsKnown) {
-  const fs::path file = mixed("one.db", scale_, 10.0);
+  const std::string file = mixed("one.db", scale_, 10.0);
   edit(file,
        "DELETE FROM kernel");  // Files before schema 15 had no specs: the converter adds names.
   edit(file, "INSERT INTO kernel (op) VALUES ('" + std::string(scale_.name()) + "')");
-  const auto reported = run({"report", "--out", path("report.html").string()}, file);
+  const auto reported = result_of("report --out " + path("report.html") + " --db " + file);
   EXPECT_EQ(reported.exit_code, 0) << reported.err;
   EXPECT_THAT(reported.out, HasSubstr("wrote 1 tuned shape "));
   EXPECT_THAT(reported.err, HasSubstr("has results of " + std::string(scale_.name())));
-  const auto attention = run({"query", "--seq", "4096", "--heads", "8", "--gpu", "h200"}, file);
+  const auto attention = result_of("query --seq 4096 --heads 8 --gpu h200 --db " + file);
   EXPECT_THAT(attention.out, HasSubstr("match    exact")) << attention.err;
-  const auto merged =
-      run({"db", "merge", "--out", path("all.db").string(), "--from", file.string()}, {});
-  EXPECT_EQ(merged.exit_code, 0) << merged.err;
+  run("db merge --out " + path("all.db") + " --from " + file);
   EXPECT_THAT(read_history(path("all.db")).places, SizeIs(2));  // This process knows the kernel.
   mixed("all.db", scale_, 11.0);
-  const auto known = run({"report", "--out", path("report.html").string()}, path("all.db"));
+  const auto known = result_of("report --out " + path("report.html") + " --db " + path("all.db"));
   EXPECT_THAT(known.out, HasSubstr("wrote 2 tuned shapes")) << known.err;
 }
 
 TEST_F(StoredKernel, WithAnotherSpecThanItsDigestIsRefused) {
-  const fs::path file = mixed("one.db", scale_, 10.0);
+  const std::string file = mixed("one.db", scale_, 10.0);
   edit(file, "UPDATE kernel SET spec = replace(spec, 'factor * x', 'factor + x'), digest = NULL");
-  const auto found = run({"query", "--op", "stored_scale", "--gpu", "h200"}, file);
+  const auto found = result_of("query --op stored_scale --gpu h200 --db " + file);
   EXPECT_NE(found.exit_code, 0);
   EXPECT_THAT(found.err, AllOf(HasSubstr("table kernel"), HasSubstr("the spec is not of")));
 }

@@ -5,21 +5,14 @@
 
 #include "report/explain/memory_access.h"
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 namespace swr {
 namespace {
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 GpuProfile round_profile() {
   GpuProfile profile;
@@ -129,9 +122,6 @@ TEST(Analysis, HopperKernelsHaveTheRoofOfWgmma) {
   EXPECT_DOUBLE_EQ(peak_tflop_per_s(Family::hopper, profile), 409.6);
   EXPECT_DOUBLE_EQ(peak_tflop_per_s(Family::portable, profile), 100.0);
 }
-
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 VariantResult counted(const Variant& variant, const AccessCounters& accesses) {
   VariantResult result{.variant = AttentionVariant{}};

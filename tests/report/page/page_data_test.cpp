@@ -4,17 +4,8 @@
 #include "model/profile/gpu_profile.h"
 #include "tests/db/fixtures.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 const PageOrigin kOrigin{"tuned.db", "swr-tune report", "2026-11-21T12:00:00Z"};
 

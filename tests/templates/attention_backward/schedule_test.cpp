@@ -4,14 +4,7 @@
 // deadlock of those that wait for their turn.
 #include "templates/attention_backward/schedule.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <random>
-#include <set>
-#include <tuple>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr::backward {
 namespace {

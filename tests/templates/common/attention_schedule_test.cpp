@@ -3,14 +3,7 @@
 // is computed exactly once and no other, for every order, persistence, swizzle and mask.
 #include "templates/common/attention_schedule.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <random>
-#include <set>
-#include <tuple>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -5,20 +5,7 @@
 
 #include "templates/common/cta_schedule.h"
 #include "templates/common/gemm_groups.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <map>
-#include <numeric>
-#include <ostream>
-#include <random>
-#include <set>
-#include <tuple>
-#include <utility>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 

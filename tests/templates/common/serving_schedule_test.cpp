@@ -6,16 +6,7 @@
 #include "templates/common/serving_schedule.h"
 
 #include "operations/attention_serving/launch_plan.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <numeric>
-#include <random>
-#include <set>
-#include <tuple>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

@@ -2,16 +2,10 @@
 // The GEMM kernels compile for their architectures, at the corners of their axes, without spills
 // and without wgmma that the compiler serialises.
 #include "operations/gemm/config.h"
-#include <swr/error.h>
+#include "tests/support/gemm_configs.h"
+#include "tests/support/test.h"
 #include <swr/gemm_problem.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -34,31 +28,11 @@ void expect_clean(const Config& config, int sm_arch) {
   }
 }
 
-constexpr HopperGemmConfig kHopper{.dtype = DType::bf16,
-                                   .output = OutputType::bf16,
-                                   .layout = GemmLayout::nt,
-                                   .reads_c = false,
-                                   .tile_m = 128,
-                                   .tile_n = 128,
-                                   .tile_k = 64,
-                                   .stages = 3,
-                                   .mainloop = GemmMainloop::cooperative,
-                                   .consumers = 2,
-                                   .cluster_m = 1,
-                                   .cluster_n = 1,
-                                   .cluster_k = 1,
-                                   .persistence = Persistence::persistent,
-                                   .k_order = Order::cyclic,
-                                   .split_k = false};
-
-HopperGemmConfig hopper(int tile_m, int tile_n, GemmMainloop mainloop, int consumers) {
-  HopperGemmConfig config = kHopper;
-  config.tile_m = tile_m;
-  config.tile_n = tile_n;
-  config.mainloop = mainloop;
-  config.consumers = consumers;
-  return config;
+constexpr HopperGemmConfig hopper(int tile_m, int tile_n, GemmMainloop mainloop, int consumers) {
+  return test::hopper_gemm(tile_m, tile_n, consumers, mainloop);
 }
+
+constexpr HopperGemmConfig kHopper = test::hopper_gemm(128, 128, 2);
 
 TEST(HopperGemmKernel, LargestAndSmallestTilesCompileClean) {
   for (const auto& [tile_m, tile_n] : {std::pair{128, 256}, {256, 128}, {256, 192}, {256, 16}}) {
@@ -235,20 +209,11 @@ TEST(HopperGemmKernel, IsRefusedElsewhere) {
                Error);
 }
 
-constexpr PortableGemmConfig kPortable{.dtype = DType::bf16,
-                                       .output = OutputType::bf16,
-                                       .layout = GemmLayout::nt,
-                                       .reads_c = false,
-                                       .alignment_bytes = 16,
-                                       .tile_m = 128,
-                                       .tile_n = 128,
-                                       .tile_k = 32,
-                                       .warps_m = 2,
-                                       .warps_n = 4,
-                                       .stages = 4,
-                                       .persistence = Persistence::grid,
-                                       .k_order = Order::cyclic,
-                                       .split_k = false};
+constexpr PortableGemmConfig kPortable = [] {
+  PortableGemmConfig config = test::portable_gemm(128, 128, 2, 4);
+  config.stages = 4;
+  return config;
+}();
 
 class PortableGemmKernel : public testing::TestWithParam<int> {};
 std::string arch_name(const testing::TestParamInfo<int>& given) {

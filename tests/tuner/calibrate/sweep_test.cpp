@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The fit and the modelled sweep, against what an H200 measured.
 #include "model/profile/gpu_profile.h"
+#include "tests/support/test.h"
 #include "tuner/calibrate/calibrate.h"
 #include "tuner/calibrate/calibration_bench.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-#include <sstream>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -88,9 +82,6 @@ TEST(Sweep, TheCsvHasMeasuredAndModelledSideBySide) {
 }
 
 // The analysis of L2's structure, on caches and SMs made up here.
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 /// SMs in runs of two partitions; lines have their home in one or the other at random, 200 clocks
 /// farther from the other; every SM and line has a distance of its own, and there is noise.

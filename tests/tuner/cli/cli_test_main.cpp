@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The commands that these tests run start this program anew to compile, as swr-tune starts itself.
+#include "tests/support/test.h"
 #include "tuner/cli/commands.h"
-
-#include <gmock/gmock.h>
-
-#include <iostream>
-#include <string>
-#include <vector>
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -3,7 +3,7 @@
 #include "core/json.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include "tuner/cli/commands.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -11,19 +11,8 @@
 #include <swr/gemm_variant.h>
 #include <swr/store.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <sstream>
-#include <string>
-#include <vector>
-
 namespace swr::cli {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr AttentionProblem kProblem{.seq_q = 65536, .seq_kv = 65536, .head_dim = 64};
 /// Q, K and V of 8 MiB each.

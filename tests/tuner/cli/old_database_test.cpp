@@ -3,17 +3,11 @@
 // and what is asked of the converted file, and its report, say what the program said that wrote it.
 #include "core/json.h"
 #include "core/recorded_space.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include "tests/tuner/cli/program.h"
 
 #include <SQLiteCpp/Database.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 namespace swr {
 namespace {
@@ -22,12 +16,7 @@ using nlohmann::json;
 using test::Program;
 using test::ProgramResult;
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-json recorded(const std::string& name) { return json::parse(text_of(SWR_DATABASES "/" + name)); }
+json recorded(const std::string& name) { return json::parse(bytes_of(SWR_DATABASES "/" + name)); }
 
 /// Columns of the page's rows that have the names of metrics() since.
 std::string name_today(const std::string& name) {
@@ -87,7 +76,7 @@ class OldDatabase : public ::testing::Test {
  protected:
   void SetUp() override {
     SQLite::Database(old_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
-        .exec(text_of(SWR_DATABASES "/schema_12.sql"));
+        .exec(bytes_of(SWR_DATABASES "/schema_12.sql"));
   }
 
   static int convert(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -127,7 +116,7 @@ class OldDatabase : public ::testing::Test {
     const std::string page = directory_ / "report.html";
     const ProgramResult result = run({"report", "--out", page});
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    const std::string text = text_of(page);
+    const std::string text = bytes_of(page);
     const auto begin = text.find('{', text.find("type=\"application/json\""));
     const json data = json::parse(text.substr(begin, text.find("</script>", begin) - begin));
     expect_says(with_named_rows(data),
@@ -140,9 +129,9 @@ class OldDatabase : public ::testing::Test {
 };
 
 TEST_F(OldDatabase, AnswersAndReportsAsBeforeOnceItIsConverted) {
-  const std::string before = text_of(old_);
+  const std::string before = bytes_of(old_);
   ASSERT_EQ(convert(old_, path_), 0);
-  EXPECT_EQ(text_of(old_), before);
+  EXPECT_EQ(bytes_of(old_), before);
   expect_same_answers();
   expect_same_report();
   EXPECT_NE(convert(old_, path_), 0) << "the new file exists";
@@ -150,11 +139,11 @@ TEST_F(OldDatabase, AnswersAndReportsAsBeforeOnceItIsConverted) {
 
 TEST_F(OldDatabase, IsRefusedWithTheNameOfTheConverter) {
   path_ = old_;
-  const std::string before = text_of(old_);
+  const std::string before = bytes_of(old_);
   const ProgramResult result = run({"query", "--gpu", "h200", "--seq", "1024"});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, ::testing::HasSubstr("scripts/convert_database " + old_.string()));
-  EXPECT_EQ(text_of(old_), before);
+  EXPECT_EQ(bytes_of(old_), before);
 }
 
 TEST_F(OldDatabase, OfRowsThatWereNeverSwrsIsNotConverted) {

@@ -7,7 +7,7 @@
 #include "model/profile/gpu_profile.h"
 #include "report/page/page_data.h"
 #include "tests/support/attention.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include "tuner/cli/commands.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -16,20 +16,9 @@
 #include <swr/lookup.h>
 #include <swr/store.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <set>
-#include <sstream>
-#include <string>
-#include <vector>
-
 namespace swr::cli {
 namespace {
 
-using ::testing::HasSubstr;
 using Arguments = std::vector<std::string>;
 
 Arguments operator+(Arguments a, const Arguments& b) {

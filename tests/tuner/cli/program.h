@@ -2,6 +2,8 @@
 // Runs the built program as a child process with an environment of its own.
 #pragma once
 
+#include "tests/tuner/cli/arguments.h"
+
 #include <filesystem>
 #include <string>
 #include <sys/types.h>

@@ -4,35 +4,21 @@
 #include "tuner/cli/team_tuning.h"
 
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tests/tuner/supervise/supervision.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <array>
-#include <atomic>
 #include <condition_variable>
-#include <fstream>
 #include <latch>
-#include <map>
-#include <sstream>
-#include <thread>
 
 namespace swr::cli {
 namespace {
 
 using namespace test;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::Ge;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 /// A measured time that follows from the variant; all are close enough to meet in finals.
 void measured_by_stages(VariantResult& result) {

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What a person sees on a terminal: widths, colours, Ctrl-C; and what shells and man get.
-#include "tests/tuner/cli/program.h"
+#include "tests/tuner/cli/program_fixture.h"
 #include "tests/tuner/cli/terminal_program.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <regex>
-#include <sstream>
 #include <unistd.h>
 
 namespace swr {
@@ -19,21 +11,14 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using test::Program;
+using test::Arguments;
 using test::ProgramResult;
 using test::TerminalProgram;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
-using Arguments = std::vector<std::string>;
 
 /// Two kernels and more variants, whose order and workers differ.
-const Arguments kSmallTune{"--gpu",           "rtx5090",       "--seq",     "256",
-                           "--tile",          "32x32",         "--stages",  "1",
-                           "--workers",       "0,48",          "--quiet",   "--order",
-                           "cyclic,sawtooth", "--persistence", "persistent"};
+const Arguments kSmallTune =
+    "--gpu rtx5090 --seq 256 --tile 32x32 --stages 1 --workers 0,48 --quiet "
+    "--order cyclic,sawtooth --persistence persistent";
 
 /// Without escape codes, and without what was drawn over.
 std::string plain(const std::string& text) {
@@ -50,36 +35,15 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-class Terminal : public ::testing::Test {
+class Terminal : public test::ProgramFixture {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = fs::path(::testing::TempDir()) / ("swr_terminal_" + std::string(test->name()));
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-    environment_ = {"HOME=" + dir_.string(), test::kept_folder("XDG_STATE_HOME"),
-                    test::kept_folder("SWR_CACHE_DIR")};
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
   std::string shown(const Arguments& arguments, int columns,
                     const Arguments& more_environment = {}) {
-    Arguments environment = environment_;
+    std::vector<std::string> environment = environment_;
     environment.insert(environment.end(), more_environment.begin(), more_environment.end());
     TerminalProgram program(arguments, environment, columns);
     EXPECT_EQ(program.finish(), 0) << program.text();
     return program.text();
-  }
-
-  ProgramResult run(const Arguments& arguments) {
-    return Program(arguments, environment_, dir_).finish();
-  }
-
-  std::string rejection(const Arguments& arguments) {
-    const ProgramResult result = run(arguments);
-    EXPECT_EQ(result.exit_code, 2) << result.err;
-    EXPECT_THAT(result.out, IsEmpty());
-    return result.err;
   }
 
   /// Keys, paths and commands are for copying and stay in one piece.
@@ -87,15 +51,12 @@ class Terminal : public ::testing::Test {
     return line.find("family=") != line.npos || line.starts_with("stored:") ||
            line.starts_with("next:");
   }
-
-  fs::path dir_;
-  std::vector<std::string> environment_;
 };
 
 TEST_F(Terminal, NothingIsWiderThanTheTerminal) {
   for (const int columns : {60, 80, 100, 160}) {
     for (const Arguments& arguments : {kSmallTune,
-                                       Arguments{"devices"},
+                                       Arguments("devices"),
                                        {"axes"},
                                        {"--help"},
                                        {"tune", "--help"},
@@ -116,15 +77,15 @@ TEST_F(Terminal, SaysOnceWhatIsTheSameInAllRows) {
 }
 
 TEST_F(Terminal, APipeGetsTheWholeTableWhateverColumnsSays) {
-  const ProgramResult piped = run(kSmallTune);
+  const ProgramResult piped = result_of(kSmallTune);
   environment_.push_back("COLUMNS=60");
-  const ProgramResult narrow = run(kSmallTune);
+  const ProgramResult narrow = result_of(kSmallTune);
   EXPECT_EQ(piped.out, narrow.out);
   EXPECT_THAT(piped.out, ContainsRegex("rank +tile +warps +stages +order +persistence +swizzle"));
 }
 
 TEST_F(Terminal, ColumnsWinsOverTheTerminal) {
-  for (const std::string& line : lines_of(plain(shown({"axes"}, 200, {"COLUMNS=70"})))) {
+  for (const std::string& line : lines_of(plain(shown("axes", 200, "COLUMNS=70")))) {
     EXPECT_LE(line.size(), 70U) << line;
   }
 }
@@ -133,8 +94,8 @@ TEST_F(Terminal, ColoursMeanSomethingAndNoColorTurnsThemOff) {
   const std::string yellow = "\x1b[33mpredicted\x1b[39m";
   const std::string green = "\x1b[32mmeasured\x1b[39m";
   EXPECT_THAT(shown(kSmallTune, 100), ::testing::AnyOf(HasSubstr(yellow), HasSubstr(green)));
-  EXPECT_THAT(shown(kSmallTune, 100, {"NO_COLOR=1"}), Not(HasSubstr("\x1b[")));
-  EXPECT_THAT(run(kSmallTune).out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(shown(kSmallTune, 100, "NO_COLOR=1"), Not(HasSubstr("\x1b[")));
+  EXPECT_THAT(run(kSmallTune), Not(HasSubstr("\x1b")));
 }
 
 TEST_F(Terminal, CtrlCIsAnsweredWithATrueSummary) {
@@ -157,47 +118,44 @@ TEST_F(Terminal, CtrlCIsAnsweredWithATrueSummary) {
 }
 
 TEST_F(Terminal, ABareCallListsTheCommandsByGroup) {
-  const ProgramResult result = run({});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out, HasSubstr("\nTune:\n"));
-  EXPECT_THAT(result.out, HasSubstr("\nAsk what is stored:\n"));
-  EXPECT_THAT(result.out, HasSubstr("swr-tune --gpu gb10 --seq 131072"));
-  EXPECT_THAT(result.out, Not(HasSubstr("man-page")));
-  EXPECT_EQ(run({"help"}).out, result.out);
-  EXPECT_EQ(run({"help", "query"}).out, run({"query", "--help"}).out);
+  const std::string result = run({});
+  EXPECT_THAT(result, HasSubstr("\nTune:\n"));
+  EXPECT_THAT(result, HasSubstr("\nAsk what is stored:\n"));
+  EXPECT_THAT(result, HasSubstr("swr-tune --gpu gb10 --seq 131072"));
+  EXPECT_THAT(result, Not(HasSubstr("man-page")));
+  EXPECT_EQ(run("help"), result);
+  EXPECT_EQ(run("help query"), run("query --help"));
 }
 
 TEST_F(Terminal, HelpHasNoListsOfWhatExcludesWhatAndEachCommandItsOwnRemarks) {
-  const std::string tune = run({"tune", "--help"}).out;
+  const std::string tune = run("tune --help");
   EXPECT_THAT(tune, Not(HasSubstr("Excludes")));
   EXPECT_THAT(tune, HasSubstr("\nSearch:\n"));
   EXPECT_THAT(tune, HasSubstr("\nMeasuring:\n"));
-  EXPECT_THAT(run({"plan", "--help"}).out, Not(HasSubstr("Needs")));
-  const ProgramResult db = run({"db"});
-  EXPECT_EQ(db.exit_code, 0);
-  EXPECT_THAT(db.out, HasSubstr("export-csv"));
-  EXPECT_THAT(db.out, Not(HasSubstr("Exit codes")));
+  EXPECT_THAT(run("plan --help"), Not(HasSubstr("Needs")));
+  const std::string db = run("db");
+  EXPECT_THAT(db, HasSubstr("export-csv"));
+  EXPECT_THAT(db, Not(HasSubstr("Exit codes")));
 }
 
 TEST_F(Terminal, SuggestsWhatWasProbablyMeant) {
-  EXPECT_THAT(rejection({"qurey", "--seq", "64"}), HasSubstr("did you mean query?"));
-  EXPECT_THAT(rejection({"--seq", "64", "--causl"}),
+  EXPECT_THAT(error_of("qurey --seq 64", 2), HasSubstr("did you mean query?"));
+  EXPECT_THAT(error_of("--seq 64 --causl", 2),
               HasSubstr("unknown option --causl; did you mean --causal?"));
-  EXPECT_THAT(rejection({"--seq=64", "--hed-dim=64"}), HasSubstr("did you mean --head-dim?"));
-  EXPECT_THAT(rejection({"export", "--uot", "x"}), HasSubstr("did you mean --out?"));
-  EXPECT_THAT(rejection({"db", "exprot-csv"}), HasSubstr("did you mean export-csv?"));
-  EXPECT_THAT(rejection({"benchmark"}), Not(HasSubstr("did you mean")));
-  EXPECT_THAT(rejection({"devices", "extra"}), HasSubstr("'extra' is more than"));
+  EXPECT_THAT(error_of("--seq=64 --hed-dim=64", 2), HasSubstr("did you mean --head-dim?"));
+  EXPECT_THAT(error_of("export --uot x", 2), HasSubstr("did you mean --out?"));
+  EXPECT_THAT(error_of("db exprot-csv", 2), HasSubstr("did you mean export-csv?"));
+  EXPECT_THAT(error_of("benchmark", 2), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(error_of("devices extra", 2), HasSubstr("'extra' is more than"));
 }
 
 TEST_F(Terminal, DoctorSaysWhatIsThereAndWhatToDo) {
-  const ProgramResult result = run({"doctor"});
-  EXPECT_EQ(result.exit_code, 0) << result.out;
-  EXPECT_THAT(result.out, StartsWith("swr "));
-  EXPECT_THAT(result.out, ContainsRegex("NVRTC +ok +[0-9]+\\.[0-9]+, compiles a kernel in"));
-  EXPECT_THAT(result.out, ContainsRegex("database +ok +.*which the first tuning creates"));
-  EXPECT_THAT(result.out, ContainsRegex("cache +(ok|note) "));
-  const json document = json::parse(run({"doctor", "--json"}).out);
+  const std::string result = run("doctor");
+  EXPECT_THAT(result, StartsWith("swr "));
+  EXPECT_THAT(result, ContainsRegex("NVRTC +ok +[0-9]+\\.[0-9]+, compiles a kernel in"));
+  EXPECT_THAT(result, ContainsRegex("database +ok +.*which the first tuning creates"));
+  EXPECT_THAT(result, ContainsRegex("cache +(ok|note) "));
+  const json document = json_of("doctor");
   EXPECT_GE(document["findings"].size(), 6U);
   for (const json& finding : document["findings"]) {
     EXPECT_NE(finding["health"], "broken");
@@ -206,21 +164,21 @@ TEST_F(Terminal, DoctorSaysWhatIsThereAndWhatToDo) {
 
 TEST_F(Terminal, DoctorFailsForWhatIsBroken) {
   std::ofstream(dir_ / "junk.db") << std::string(8192, 'j');
-  const ProgramResult junk = run({"doctor", "--db", (dir_ / "junk.db").string()});
+  const ProgramResult junk = result_of("doctor --db " + (dir_ / "junk.db").string());
   EXPECT_EQ(junk.exit_code, 1);
   EXPECT_THAT(junk.out, ContainsRegex("database +broken .*junk.db"));
   EXPECT_THAT(junk.out, HasSubstr("to do: name another with --db"));
   environment_.push_back("SWR_NVRTC=" + (dir_ / "nowhere.so").string());
-  const ProgramResult without = run({"doctor"});
+  const ProgramResult without = result_of("doctor");
   EXPECT_EQ(without.exit_code, 1);
   EXPECT_THAT(without.out, ContainsRegex("NVRTC +broken .*nowhere.so"));
   std::ofstream(dir_ / "file") << "text";
-  const ProgramResult cache = run({"doctor", "--cache-dir", (dir_ / "file/below").string()});
+  const ProgramResult cache = result_of("doctor --cache-dir " + (dir_ / "file/below").string());
   EXPECT_THAT(cache.out, ContainsRegex("cache +broken .*is no directory"));
   fs::create_directory(dir_ / "open");
   fs::permissions(dir_ / "open", fs::perms::group_write, fs::perm_options::add);
-  const Arguments group{"doctor", "--cache-dir", (dir_ / "open").string()};
-  EXPECT_THAT(run(group).out, ContainsRegex("cache +broken .*changed by other users"));
+  const Arguments group = "doctor --cache-dir " + (dir_ / "open").string();
+  EXPECT_THAT(result_of(group).out, ContainsRegex("cache +broken .*changed by other users"));
 }
 
 /// What bash offers for the last of the words.
@@ -231,8 +189,7 @@ std::string offered(const fs::path& script, const std::string& words) {
                            "\"${COMPREPLY[@]}\"' > " +
                            out.string();
   EXPECT_EQ(std::system(line.c_str()), 0) << line;
-  std::ifstream file(out);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return bytes_of(out);
 }
 
 bool is_installed(const std::string& program) {
@@ -240,10 +197,9 @@ bool is_installed(const std::string& program) {
 }
 
 TEST_F(Terminal, BashCompletesCommandsOptionsAndValues) {
-  const ProgramResult script = run({"completion", "bash"});
-  ASSERT_EQ(script.exit_code, 0) << script.err;
+  const std::string script = run("completion bash");
   const fs::path file = dir_ / "swr-tune.bash";
-  std::ofstream(file) << script.out;
+  std::ofstream(file) << script;
   EXPECT_EQ(offered(file, "swr-tune qu"), "query\n");
   EXPECT_THAT(offered(file, "swr-tune --str"), HasSubstr("--strategy\n"));
   EXPECT_THAT(offered(file, "swr-tune query --repl"), HasSubstr("--replayed\n"));
@@ -257,35 +213,31 @@ TEST_F(Terminal, BashCompletesCommandsOptionsAndValues) {
 
 TEST_F(Terminal, EveryShellReadsItsScript) {
   for (const std::string shell : {"bash", "zsh", "fish"}) {
-    const ProgramResult script = run({"completion", shell});
-    ASSERT_EQ(script.exit_code, 0) << script.err;
-    EXPECT_THAT(script.out, HasSubstr("replayed"));
+    const std::string script = run({"completion", shell});
+    EXPECT_THAT(script, HasSubstr("replayed"));
     const fs::path file = dir_ / ("swr-tune." + shell);
-    std::ofstream(file) << script.out;
+    std::ofstream(file) << script;
     if (is_installed(shell)) {
       EXPECT_EQ(std::system((shell + " -n " + file.string()).c_str()), 0) << shell;
     }
   }
-  EXPECT_THAT(rejection({"completion", "tcsh"}), HasSubstr("bash,zsh,fish"));
+  EXPECT_THAT(error_of("completion tcsh", 2), HasSubstr("bash,zsh,fish"));
 }
 
 TEST_F(Terminal, TheManualPageHasEveryCommandAndNoWarnings) {
-  const ProgramResult page = run({"man-page"});
-  ASSERT_EQ(page.exit_code, 0) << page.err;
-  EXPECT_THAT(page.out, StartsWith(".TH SWR\\-TUNE 1"));
+  const std::string page = run("man-page");
+  EXPECT_THAT(page, StartsWith(".TH SWR\\-TUNE 1"));
   for (const char* command : {"tune", "query", "db merge", "doctor", "watch"}) {
-    EXPECT_THAT(page.out,
-                HasSubstr(".SS swr\\-tune " +
-                          std::regex_replace(std::string(command), std::regex("-"), "\\-")));
+    EXPECT_THAT(page, HasSubstr(".SS swr\\-tune " +
+                                std::regex_replace(std::string(command), std::regex("-"), "\\-")));
   }
   const fs::path file = dir_ / "swr-tune.1";
-  std::ofstream(file) << page.out;
+  std::ofstream(file) << page;
   if (is_installed("groff")) {
     const std::string warnings = (dir_ / "warnings.txt").string();
     EXPECT_EQ(
         std::system(("groff -man -Tutf8 -ww -z " + file.string() + " 2> " + warnings).c_str()), 0);
-    std::ifstream text(warnings);
-    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(text), {}), "");
+    EXPECT_EQ(bytes_of(warnings), "");
   }
 }
 

@@ -3,37 +3,19 @@
 #include "tuner/distribute/gpu_team.h"
 
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/distribute/gpu_history.h"
 #include "tuner/distribute/hand_out.h"
 #include "tuner/distribute/team_progress.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <condition_variable>
-#include <functional>
-#include <future>
-#include <map>
-#include <mutex>
-#include <set>
-#include <sstream>
-#include <stdexcept>
-#include <thread>
-#include <vector>
 
 namespace swr {
 namespace {
 using test::FakeEvaluator;
 using test::fictional_device;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 /// Notes what happens; `at_tune` is what tuning does.
@@ -333,9 +315,6 @@ TEST(GpuTeam, AnErrorThatIsNoGpusEndsTheWork) {
   EXPECT_EQ(failure<std::logic_error>(kTwo, 3, work), "a bug");
 }
 
-using ::testing::Not;
-using ::testing::StartsWith;
-
 /// A GPU whose references took so long; 0 is one that failed.
 GpuHistory history(int gpu, const std::vector<double>& times_us) {
   GpuHistory history{.gpu = gpu, .card = "0000:0" + std::to_string(gpu) + ":00.0"};
@@ -433,7 +412,6 @@ TEST(GpuHistory, AReferenceThatDoesNotCompileIsAState) {
   EXPECT_TRUE(evaluator.keys.empty());
 }
 
-using ::testing::EndsWith;
 using namespace std::chrono_literals;
 
 constexpr int kGpus[] = {0, 2};

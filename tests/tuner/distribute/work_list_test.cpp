@@ -2,22 +2,10 @@
 // How work is listed and divided among GPUs and hosts.
 #include "tuner/distribute/work_list.h"
 
-#include "tests/support/temp_directory.h"
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <fstream>
-#include <set>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class WorkListTest : public ::testing::Test {
  protected:

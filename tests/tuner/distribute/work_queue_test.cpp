@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/distribute/work_queue.h"
 
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
-#include <swr/error.h>
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <csignal>
-#include <memory>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,8 +11,6 @@ namespace swr {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 bool never() { return false; }
 

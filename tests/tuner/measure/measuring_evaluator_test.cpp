@@ -3,24 +3,14 @@
 #include "tuner/measure/measuring_evaluator.h"
 
 #include "driver/devices.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/power_meter.h"
 #include "tuner/measure/shared_kernels.h"
 #include <swr/attention_problem.h>
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/generator.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace swr {
 namespace {
@@ -205,8 +195,6 @@ TEST(VariantsOfOneKernel, TakeEquallyMuchSharedMemory) {
     EXPECT_LT(bytes.size(), variants.size());
   }
 }
-
-using ::testing::HasSubstr;
 
 GpuCondition with_reasons(long long bits) {
   return {.sm_clock_mhz = 1700, .throttle_reasons = bits};

@@ -4,17 +4,12 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 const AttentionProblem kProblem{
     .heads_q = 4, .heads_kv = 4, .seq_q = 1024, .seq_kv = 1024, .head_dim = 64};

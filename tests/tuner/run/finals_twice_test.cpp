@@ -3,13 +3,10 @@
 // was found on it. The controls show that a small field does not, nor rounds that stay in one
 // place.
 #include "core/recorded_space.h"
+#include "tests/support/test.h"
 #include "tests/tuner/run/recorded_gpu.h"
 #include "tuner/run/finals.h"
 #include <swr/constraints.h>
-
-#include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace swr {
 namespace {

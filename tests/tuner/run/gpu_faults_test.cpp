@@ -4,15 +4,10 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include "tuner/measure/power_meter.h"
 #include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
-#include <swr/error.h>
-
-#include <gtest/gtest.h>
-
-#include <iterator>
 
 namespace swr {
 namespace {

@@ -3,23 +3,17 @@
 #include "tuner/run/objective.h"
 
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/noisy_evaluator.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/test.h"
 #include "tuner/run/objective_choice.h"
 #include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 #include <swr/lookup.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 const AttentionProblem kObjectiveProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
 
@@ -103,11 +97,6 @@ TEST(Objective, NeedsValuesThatCanBeComparedByRatio) {
               ::testing::ThrowsMessage<Error>(HasSubstr("1 / (...)")));
   EXPECT_EQ(value("1 / ctas_per_sm", measured()), 0.5);
 }
-
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 const AttentionProblem kChoiceProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
 
@@ -259,8 +248,6 @@ TEST(ParetoFront, HasWhomNobodyBeatsInBoth) {
 
 // Whole runs for objectives beside time: what wins, what is stored, what later runs and questions
 // find. Only the GPU is faked.
-
-using ::testing::Not;
 
 int stages(const Variant& variant) { return attention(variant).stages; }
 

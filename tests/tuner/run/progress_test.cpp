@@ -3,24 +3,14 @@
 #include "tuner/run/progress.h"
 
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include "tuner/run/compile_queue.h"
 #include <swr/attention_variant.h>
-#include <swr/error.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <future>
 #include <latch>
-#include <sstream>
 
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
 /// A clock that moves when told.

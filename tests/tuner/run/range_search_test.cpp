@@ -3,26 +3,17 @@
 #include "tuner/run/range_search.h"
 
 #include "tests/support/fictional.h"
+#include "tests/support/test.h"
 #include "tuner/run/robust_choice.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <random>
-#include <vector>
 
 namespace swr {
 namespace {
 /// Time of a variant at a length.
 using TimeUs = std::function<double(const AttentionVariant&, int)>;
 
-using ::testing::ElementsAre;
-using testing::fictional_device;
+using test::fictional_hopper;
 
 const std::vector<AttentionVariant> kVariants{{.tile_m = 16, .tile_n = 16, .warps = 1},
                                               {.tile_m = 64, .tile_n = 64},
@@ -51,12 +42,12 @@ class RangeSearchTest : public ::testing::Test {
     }
   }
 
-  RangeSearch search() const { return {problems_, lengths_, fictional_device()}; }
+  RangeSearch search() const { return {problems_, lengths_, fictional_hopper()}; }
 
   TuneReport report(std::size_t place, const TimeUs& time_us) const {
     TuneReport report;
     report.problem = problems_[place];
-    report.device = fictional_device();
+    report.device = fictional_hopper();
     for (const AttentionVariant& variant : kVariants) {
       VariantResult result;
       result.variant = variant;

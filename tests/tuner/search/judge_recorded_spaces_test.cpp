@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the model strategy finds on full spaces recorded on an H200, with the model as it is.
 #include "core/recorded_space.h"
+#include "tests/support/test.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/search/judge.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
 
 namespace swr {
 namespace {

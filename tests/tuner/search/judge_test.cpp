@@ -4,12 +4,14 @@
 #include "operations/attention/parts.h"
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/fictional.h"
+#include "tests/support/test.h"
 #include "tuner/predict/model_ranking.h"
+#include "tuner/run/tuner.h"
+#include "tuner/search/replay_evaluator.h"
+#include "tuner/search/residual_field.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gtest/gtest.h>
 
 namespace swr {
 namespace {
@@ -109,6 +111,131 @@ TEST(EstimatedResources, GrowWithTheTileAndStayWithinWhatAThreadMayHave) {
   };
   EXPECT_LT(registers(64, 32), registers(64, 64));
   EXPECT_LE(registers(256, 256), 255);
+}
+
+// A recorded space in the place of a GPU: the tuner as it is, nothing compiled.
+
+const AttentionProblem kProblem{.seq_q = 512, .seq_kv = 512, .head_dim = 16};
+
+VariantResult measured(int stages, double time_us) {
+  VariantResult result{.variant = AttentionVariant{}};
+  attention(result.variant).stages = stages;
+  Measurement measurement;
+  measurement.median_us = measurement.p95_us = time_us;
+  measurement.counters = Counters{.dram_read_bytes = 64LL * stages};
+  result.outcome = measurement;
+  return result;
+}
+
+/// The fastest has 3 stages; 4 stages were dropped by a constraint.
+RecordedSpace space() {
+  VariantResult dropped = measured(4, 0.0);
+  dropped.state = ResultState::constraint;
+  dropped.outcome = Measurement{};
+  return {.problem = kProblem,
+          .device = test::fictional_hopper(),
+          .origin = {.l2_state = "warm"},
+          .results = {measured(3, 10.0), measured(1, 11.0), measured(2, 12.0), dropped}};
+}
+
+TuneReport replay(ReplayEvaluator& recording, const SearchOptions& search) {
+  TuneOptions options{.search = search, .variants = recording.variants(), .replays = true};
+  Store store = Store::in_memory();
+  options.run_id = store.begin_run({});
+  QuietProgress progress;
+  const KernelSource no_kernels = [](const Variant&) { return CompiledKernel{}; };
+  return tune(kProblem, recording, no_kernels, store, options, progress);
+}
+
+TEST(Replay, FindsTheRecordedBestWithItsCountersAndHoldsFinals) {
+  ReplayEvaluator recording(space());
+  const TuneReport report = replay(recording, {});
+  EXPECT_TRUE(report.replayed);
+  ASSERT_THAT(report.results, SizeIs(4));
+  EXPECT_EQ(attention(report.best()->variant).stages, 3);
+  EXPECT_EQ(report.results[1].measurement()->counters->dram_read_bytes, 64);
+  EXPECT_EQ(report.results.back().state, ResultState::constraint);
+  EXPECT_FALSE(report.finalists.empty());
+}
+
+TEST(Replay, EveryStrategyKeepsItsBudget) {
+  for (const StrategyKind strategy :
+       {StrategyKind::exhaustive, StrategyKind::random, StrategyKind::model}) {
+    ReplayEvaluator recording(space());
+    const TuneReport report = replay(recording, {.strategy = strategy, .max_variants = 1});
+    const auto reached = std::ranges::count_if(report.results, reached_device);
+    EXPECT_EQ(reached, 1) << to_string(strategy);
+  }
+}
+
+TEST(Replay, TellsNothingOfTheTimesByTheOrderOfTheVariants) {
+  const ReplayEvaluator recording(space());
+  const auto variants = recording.variants();
+  EXPECT_TRUE(std::ranges::is_sorted(variants));
+  EXPECT_THAT(variants, SizeIs(4));
+}
+
+TEST(Replay, RejectsWhatIsNotRecordedAndASpaceWithoutASuccess) {
+  ReplayEvaluator recording(space());
+  AttentionVariant unknown;
+  unknown.stages = 1;
+  unknown.tile_m = 16;
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { recording.evaluate(kProblem, unknown, {}); }),
+      HasSubstr(to_key(unknown)));
+  RecordedSpace failed = space();
+  failed.results.erase(failed.results.begin(), failed.results.begin() + 3);
+  message_of(ErrorCode::nothing_stored, [&] { ReplayEvaluator nothing(std::move(failed)); });
+}
+
+const std::vector<Variant> kSpace{
+    AttentionVariant{.stages = 1}, AttentionVariant{.stages = 2},
+    AttentionVariant{.order = Order::sawtooth},
+    AttentionVariant{.tile_m = 128, .stages = 4, .order = Order::sawtooth},
+    AttentionVariant{.tile_m = 128, .stages = 4}};
+
+ResidualField field_with(const std::vector<std::size_t>& places) {
+  ResidualField field(kSpace);
+  for (const std::size_t place : places) {
+    field.add(place);
+  }
+  return field;
+}
+
+TEST(ResidualField, ExpectsNothingAndKnowsNothingWithoutMeasurements) {
+  EXPECT_EQ(field_with({}).expected({}), std::vector<double>(5, 0.0));
+  EXPECT_EQ(field_with({}).deviation(0), 1.0);
+}
+
+TEST(ResidualField, CarriesOneResidualToEveryVariant) {
+  for (const double expected : field_with({0}).expected({0.5})) {
+    EXPECT_DOUBLE_EQ(expected, 0.5);
+  }
+}
+
+TEST(ResidualField, ComesCloseToWhatItWasTold) {
+  const std::vector<double> expected = field_with({0, 1, 2}).expected({0.4, -0.2, 0.1});
+  EXPECT_NEAR(expected[0], 0.4, 0.06);
+  EXPECT_NEAR(expected[1], -0.2, 0.06);
+}
+
+TEST(ResidualField, TrustsTheNearerOfTwo) {
+  const std::vector<double> expected = field_with({0, 3}).expected({1.0, -1.0});
+  EXPECT_GT(expected[1], 0.0);
+  EXPECT_LT(expected[4], 0.0);
+}
+
+TEST(ResidualField, KnowsLessOfAVariantTheLessItHasInCommonWithThoseMeasured) {
+  const ResidualField field = field_with({0});
+  EXPECT_LT(field.deviation(0), 0.25);
+  EXPECT_LT(field.deviation(0), field.deviation(1));
+  EXPECT_LT(field.deviation(1), field.deviation(3));
+  EXPECT_LT(field.deviation(3), 1.0);
+}
+
+TEST(ResidualField, ResidualsStillAwaitedDoNotChangeWhatIsExpected) {
+  const std::vector<double> before = field_with({0}).expected({0.5});
+  EXPECT_EQ(field_with({0, 3}).expected({0.5}), before);
 }
 
 }  // namespace

@@ -2,28 +2,14 @@
 #include "tuner/search/strategy.h"
 
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include "tuner/predict/model_ranking.h"
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <iterator>
-#include <limits>
-#include <memory>
-#include <set>
 
 namespace swr {
 namespace {
 
 using ::testing::ElementsAreArray;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 using TimeOf = std::function<double(const Variant&)>;
 

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/statistics/statistics.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <random>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {

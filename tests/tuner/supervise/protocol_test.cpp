@@ -2,21 +2,14 @@
 #include "tuner/supervise/protocol.h"
 
 #include "tests/support/attention.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tuner/supervise/frame.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <limits>
 
 namespace swr {
 namespace {
-using ::testing::HasSubstr;
 
 const AttentionProblem kProblem{.seq_q = 64, .seq_kv = 64};
 

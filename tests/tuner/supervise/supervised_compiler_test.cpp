@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/supervised_compiler.h"
 
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_directory.h"
-#include <swr/error.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <thread>
+#include "tests/support/test.h"
 
 namespace swr {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class SupervisedCompiler : public ::testing::Test {
  protected:

@@ -3,27 +3,16 @@
 // measured.
 #include "tuner/supervise/supervised_evaluator.h"
 
-#include "tests/support/expect_error.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tests/tuner/supervise/supervision.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <cmath>
-#include <optional>
-#include <thread>
 
 namespace swr {
 namespace {
 
 using namespace test;
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
 
 const AttentionProblem kProblem{.heads_q = 4, .heads_kv = 4, .seq_q = 128, .seq_kv = 128};
 

@@ -3,23 +3,19 @@
 // or a later one does, the right variant is blamed, nothing stored is lost.
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/test.h"
 #include "tests/tuner/supervise/supervision.h"
 #include "tuner/run/tuner.h"
 #include <swr/attention_problem.h>
-#include <swr/error.h>
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <map>
 #include <sys/resource.h>
 
 namespace swr {
 namespace {
 
 using namespace test;
-using ::testing::Contains;
 using ::testing::Pair;
 
 const AttentionProblem kProblem{.seq_q = 128, .seq_kv = 128, .head_dim = 16};

@@ -3,27 +3,12 @@
 // against the model. experiments/l2_model publishes the table; it is recomputed here.
 #include "tests/operations/attention/model/predicted_reads.h"
 #include "tests/support/attention.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 /// A variant's four runs of one session.
 struct Session {
@@ -113,10 +98,7 @@ const std::vector<Row>& rows() {
 }
 
 const std::string& published() {
-  static const std::string text = [] {
-    std::ifstream file(SWR_L2_MODEL_DOC);
-    return std::string{std::istreambuf_iterator<char>(file), {}};
-  }();
+  static const std::string text = bytes_of(SWR_L2_MODEL_DOC);
   return text;
 }
 

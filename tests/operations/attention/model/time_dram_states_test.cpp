@@ -4,27 +4,12 @@
 // any choice of the model's numbers. experiments/l2_model publishes the tables; they are recomputed
 // here.
 #include "tests/operations/attention/model/predicted_reads.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 /// Megabytes read by launches that began with an empty L2, their CTAs on the SMs of the launch
 /// before or on drawn ones, round by round.
@@ -189,10 +174,7 @@ std::string spread_row(const char* name, const std::vector<const Row*>& chosen) 
   return text;
 }
 
-std::string published() {
-  std::ifstream file(SWR_L2_MODEL_DOC);
-  return std::string{std::istreambuf_iterator<char>(file), {}};
-}
+std::string published() { return bytes_of(SWR_L2_MODEL_DOC); }
 
 bool causal(const Row& row) { return row.problem.causal; }
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/walk.h"
 
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace swr {
 namespace {

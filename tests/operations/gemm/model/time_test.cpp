@@ -3,24 +3,12 @@
 #include "operations/attention/model/time.h"
 
 #include "operations/gemm/model/time.h"
+#include "tests/support/test.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <sstream>
-
 namespace swr {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr GemmVariant kVariant{.family = Family::hopper,
                                .tile_m = 128,
@@ -307,8 +295,7 @@ std::optional<Row> read_row(const std::string& line) {
 }
 
 TEST(GemmTime, ErrorsOnTheMeasuredChoicesArePublishedAsComputed) {
-  std::ifstream file(SWR_GEMM_DOC);
-  const std::string published{std::istreambuf_iterator<char>(file), {}};
+  const std::string published = bytes_of(SWR_GEMM_DOC);
   std::istringstream lines(published);
   int rows = 0;
   int within_10_percent = 0;

@@ -4,28 +4,13 @@
 
 #include "model/profile/gpu_profile.h"
 #include "operations/gemm/model/explanation.h"
-#include <swr/error.h>
+#include "tests/support/test.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/result.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
 namespace swr {
 namespace {
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr L2Policy kTinyL2{.effective_bytes = kSectorBytes};
 constexpr L2Policy kHugeL2{.effective_bytes = 1LL << 40};
@@ -197,8 +182,7 @@ std::string published_strides(int m, int n, int k) {
 }
 
 TEST(GemmWalk, StridesForAnH200ArePublishedAsPredicted) {
-  std::ifstream file(SWR_L2_MODEL_DOC);
-  const std::string published{std::istreambuf_iterator<char>(file), {}};
+  const std::string published = bytes_of(SWR_L2_MODEL_DOC);
   const std::array<std::array<int, 3>, 5> sizes{{{2048, 2048, 2048},
                                                  {4096, 4096, 4096},
                                                  {8192, 8192, 8192},

@@ -2,16 +2,11 @@
 // The Hopper attention kernel compiles for every width of wgmma and every value of every axis, and
 // the tiles of the default space stay in registers at the largest head_dim they are offered for.
 #include "operations/attention/space.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
-#include <swr/error.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -3,26 +3,12 @@
 // spills and fits. A sample of a fixed seed, because all of them take half an hour of two cores:
 //   SWR_WHOLE_SPACE=1 kernel_compile_test
 #include "operations/attention/space.h"
+#include "tests/support/test.h"
 #include "tests/templates/attention/portable/chips.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
-#include <swr/error.h>
 #include <swr/generator.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <mutex>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace swr {
 namespace {
