@@ -160,6 +160,17 @@ std::vector<GemmCase> type_cases() {
   GemmProblem wide = ragged();
   wide.output = OutputType::fp32;
   cases.push_back(fitted("fp32_in_overlapping_panels", wide, hopper(128, 176)));
+  for (const OutputType output : {OutputType::bf16, OutputType::fp32}) {
+    wide.output = output;
+    wide.reads_c = true;
+    for (const int tile_n : {24, 152, 200}) {
+      GemmCase reads = fitted(
+          "reads_" + std::string(to_string(output)) + "_in_overlapping_panels_of_" + text(tile_n),
+          wide, hopper(128, tile_n));
+      reads.beta = 2.0F;
+      cases.push_back(reads);
+    }
+  }
   return cases;
 }
 

@@ -187,6 +187,9 @@ __device__ __forceinline__ void add_staged(unsigned slot, float (&sums)[C.tile_n
     }
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
+      if (16 * group + i / 4 * 8 < First - Column) {
+        continue;  // Panels overlap by halves of 16 columns, too.
+      }
       float added = 0.0F;
       if constexpr (C.output == OutputType::fp32) {
         const int column = 16 * group + i / 4 * 8 + lane_column() + i % 2;
