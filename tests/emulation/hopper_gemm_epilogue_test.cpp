@@ -238,5 +238,19 @@ TEST(EmulatedHopperGemmEpilogue, AddsWhatLiesAnywhereOnce) {
   expect_exact<with(OutputType::fp32, 4, true)>();
 }
 
+TEST(EmulatedHopperGemmEpilogue, ReadsABiasOfAnOddNumberOfColumns) {
+  constexpr auto kBiased = [](OutputType output, bool gated) {
+    HopperGemmConfig config = with(output, output_bytes(output));
+    config.tile_n = 160;
+    config.has_bias = true;
+    config.gated = gated;
+    return config;
+  };
+  expect_exact<kBiased(OutputType::bf16, false)>();
+  expect_exact<kBiased(OutputType::fp32, false)>();
+  expect_exact<kBiased(OutputType::bf16, true)>();
+  expect_exact<kBiased(OutputType::fp32, true)>();
+}
+
 }  // namespace
 }  // namespace swr::hopper
