@@ -14,6 +14,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace swr {
@@ -26,7 +27,7 @@ struct GpuBench {
 
   /// Compiles a variant for the device; kernels are kept for later tests.
   const CompiledKernel& compile(const AttentionProblem& problem, const AttentionVariant& variant);
-  /// Made on first use, and gone before the context.
+  /// Made on first use, by whichever thread, and gone before the context.
   const GemmReferenceKernels& gemm_kernels();
 
   DeviceInfo device;
@@ -37,6 +38,7 @@ struct GpuBench {
 
  private:
   std::map<std::string, CompiledKernel> compiled_;
+  std::once_flag gemm_kernels_are_made_;
   std::unique_ptr<GemmReferenceKernels> gemm_kernels_;
 };
 
