@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: MIT
 """swr's dense GEMM on the GPU present, beside torch.matmul and cuBLASLt: sizes nobody tuned for.
 
-    dense_peers.py times SWR_TUNE CSV SECONDS [COUNT SEED [whole|odd]]   the list of issue 21, then drawn sizes,
-                                                  `whole` or `odd` only those whose rows are whole 16 bytes, or not
+    dense_peers.py times SWR_TUNE CSV SECONDS LIST...   nothing is tuned where SWR_TUNE is `none`; lists, in this
+                                                  order until the seconds are over: `listed` (of issue 21),
+                                                  `cubes`, `projections`, COUNT:SEED, drawn; of these `whole`
+                                                  or `odd` takes those whose rows are whole 16 bytes, or not, and
+                                                  I/N every Nth from the Ith on
     dense_peers.py random COUNT [odd]             the new tiles, or kernels for odd rows, against fp64
     dense_peers.py kernels                        the kernels of torch.matmul where rows are odd
 
@@ -26,6 +29,11 @@ import gpu_timing  # noqa: E402
 
 LISTED = [(5000, 5000, 5000), (4992, 4992, 5000), (4992, 4992, 4992), (3000, 1000, 7000), (1024, 2112, 7168),
           (64, 2112, 7168), (4096, 4096, 4096), (8192, 2112, 7168), (512, 4864, 896), (1000, 1000, 8192)]
+# Those of gemm_peers.cpp.
+CUBES = [(size, size, size) for size in (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)]
+PROJECTIONS = [(m, n, k) for i, (n, k) in enumerate([
+    (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (8192, 28672), (4608, 3584), (37888, 3584),
+    (2112, 7168), (24576, 1536)]) for m in ((1, 64, 512, 4096), (16, 128, 2048, 8192))[i % 2]]
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -149,52 +157,78 @@ def contestants(size, inputs, swr, database):
     return graphs, wrong, lt
 
 
-def times(program, csv, seconds, count, seed, rows_are):
+def sizes_of(lists):
+    """(list, size) of the command line's lists."""
+    rows_are, part, parts = "", 0, 1
+    for name in lists:
+        if name in ("whole", "odd"):
+            rows_are = name
+        elif "/" in name:
+            part, parts = map(int, name.split("/"))
+    fixed = {"listed": LISTED, "cubes": CUBES, "projections": PROJECTIONS}
+    for name in lists:
+        if name in fixed:
+            sizes = [(*size, "nt", "bf16") for size in fixed[name]]
+        elif ":" in name:
+            sizes = [size for size in drawn(*map(int, name.split(":")))
+                     if not rows_are or (alignment_of(size) == 16) == (rows_are == "whole")][part::parts]
+        else:
+            continue
+        for size in sizes:
+            yield name, size
+
+
+def summarize(name, rows):
+    """Means over the rows of one list: microseconds of untuned, tuned, torch, lt and lt_best."""
+    def say(what, ratios):
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        print(f"{name}, {len(ratios)} sizes, {what}: geometric mean {mean:.3f}, least {min(ratios):.3f}", flush=True)
+    for against, what in ((3, "cuBLASLt's first choice"), (4, "its best of eight"), (2, "torch.matmul")):
+        say(what, [us[against] / us[1] for us in rows])
+    say("untuned of tuned", [us[1] / us[0] for us in rows])
+
+
+def times(program, csv, seconds, lists):
     import swr
-    end, database = time.monotonic() + seconds, "dense.db"
+    end, database = time.monotonic() + seconds, f"{pathlib.Path(csv).stem}.db"
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     columns = ["untuned", "tuned", "torch", "lt", "lt_best"]
-    rows = []
+    rows = {}
     with open(csv, "w", encoding="ascii") as out:
         out.write("m,n,k,layout,type," + ",".join(f"{name}_us" for name in columns) + ",variant\n")
-        listed = [(*size, "nt", "bf16") for size in LISTED]
-        for number, size in enumerate(listed + list(drawn(count, seed))):
+        for number, (name, size) in enumerate(sizes_of(lists)):
             if time.monotonic() > end:
                 break
-            if rows_are and (alignment_of(size) == 16) != (rows_are == "whole"):
-                continue
+            begun = time.monotonic()
             try:
-                variant = tune(program, database, size, 25)
+                variant = tune(program, database, size, 25) if program != "none" else "untuned"
+                tuned = time.monotonic()
                 inputs = Rotated(size)
-                graphs, wrong, _lt = contestants(size, inputs, swr, database)
+                graphs, wrong, _lt = contestants(size, inputs, swr, database if program != "none" else None)
                 samples = gpu_timing.sample_in_turns(graphs, 7, number)
-                us = [statistics.median(samples[name]) for name in columns]
+                us = [statistics.median(samples[column]) for column in columns]
             except (RuntimeError, subprocess.TimeoutExpired, swr.Error) as error:
                 print("failed", size, str(error)[:300], flush=True)
                 continue
-            rows.append((number < len(listed), us))
+            rows.setdefault(name, []).append(us)
             line = ",".join(map(str, size)) + "," + ",".join(f"{one:.2f}" for one in us)
             out.write(f"{line},{variant}\n")
             out.flush()
             print(f"{'x'.join(map(str, size[:3]))} {size[3]} {size[4]}: untuned {us[0]:.1f} tuned {us[1]:.1f} "
                   f"torch {us[2]:.1f} lt {us[3]:.1f} best {us[4]:.1f} us, {us[3] / us[1]:.3f} {variant} "
+                  f"(tuned in {tuned - begun:.1f} s, timed in {time.monotonic() - tuned:.1f}) "
                   f"{'WRONG ' + ', '.join(wrong) if wrong else ''}", flush=True)
             del graphs, inputs
-    mean = lambda ratios: math.exp(statistics.fmean(map(math.log, ratios)))
-    for name, is_listed in (("listed", True), ("drawn", False)):
-        of = [us for listed_one, us in rows if listed_one == is_listed]
-        for against, what in ((3, "cuBLASLt's first choice"), (4, "its best of eight"), (2, "torch.matmul")):
-            ratios = [us[against] / us[1] for us in of] or [1.0]
-            print(f"{name}, {len(of)} sizes, {what}: geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}")
-        ratios = [us[1] / us[0] for us in of] or [1.0]
-        print(f"{name}, untuned of tuned: geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}", flush=True)
+    for name, of in rows.items():
+        summarize(name, of)
 
 
 def new_forms(config_of):
     """Forms of whole rows, with the sizes that are drawn for them."""
     forms = [((192, 168), dict(consumers=3)), ((192, 128), dict(consumers=3, cluster=(2, 1, 1))),
-             ((192, 160), dict(consumers=3, splits=3)), ((256, 152), dict(cluster=(2, 1, 1))),
-             ((256, 176), dict(cluster=(1, 2, 1), output="fp32")), ((128, 248), {}),
+             ((192, 160), dict(consumers=3, splits=3)), ((256, 152), dict(cluster=(2, 1, 1), reads_c=True)),
+             ((256, 176), dict(cluster=(1, 2, 1), output="fp32")),
+             ((128, 248), dict(output="fp32", reads_c=True)),
              ((128, 184), dict(mainloop="pingpong")), ((128, 200), dict(cluster=(4, 1, 1), persistence="grid")),
              ((128, 144), dict(cluster=(1, 4, 1), persistence="grid", splits=2))]
     sizes = lambda draw: (draw.randint(1, 2500), 8 * draw.randint(1, 300), 8 * draw.randint(24, 200))
@@ -204,9 +238,9 @@ def new_forms(config_of):
 def odd_forms(config_of):
     """Those that copy A and B first, and whose warps store C."""
     layouts = [dict(layout=layout) for layout in ("nt", "nn", "tn")]
-    forms = [((128, 192), dict(mainloop="pingpong")), ((256, 160), dict(cluster=(1, 2, 1))),
+    forms = [((128, 192), dict(mainloop="pingpong")), ((256, 152), dict(cluster=(1, 2, 1), has_bias=True)),
              ((64, 96), dict(consumers=1, dtype="fp16", output="fp16", persistence="grid")),
-             ((128, 256), dict(cluster=(2, 1, 1), reads_c=True)),
+             ((128, 248), dict(cluster=(2, 1, 1), reads_c=True)),
              ((128, 80), dict(cluster=(1, 1, 2), persistence="grid", output="fp32", reads_c=True, alignment=4))]
     log = lambda draw, most: round(math.exp(draw.uniform(0, math.log(most))))
     sizes = lambda draw: (log(draw, 1200), log(draw, 1200), max(130, log(draw, 2000)) if draw.random() < 0.5 else log(draw, 128))
@@ -253,7 +287,8 @@ def check_random(count, odd):
         c = Placed(m, n, type_of_c, max(1, unit * 2 // type_of_c.itemsize), draw)
         alpha, beta = draw.choice((1.0, 0.5, 0.0)) if odd else 1.0, draw.choice((0.0, 0.5)) if config.reads_c else 0.0
         before = c.view.clone()
-        run = kernels.launcher(config, a.view, b.view, c.view, alpha=alpha, beta=beta)
+        bias = Placed(1, n, type_of_c, 4, draw).view[0] if config.has_bias else None
+        run = kernels.launcher(config, a.view, b.view, c.view, bias=bias, alpha=alpha, beta=beta)
         results = []
         for _ in range(2):
             c.view.copy_(before) if beta else c.view.fill_(float("nan"))
@@ -263,6 +298,8 @@ def check_random(count, odd):
         of_a, of_b = of_a.t() if tn else of_a, of_b.t() if nt else of_b
         expected = alpha * of_a @ of_b + (beta * before.double() if beta else 0.0)
         magnitude = abs(alpha) * of_a.abs() @ of_b.abs() + beta * before.double().abs()
+        if bias is not None:
+            expected, magnitude = expected + bias.double(), magnitude + bias.double().abs()
         unit = {"fp32": 2.0**-24, "bf16": 2.0**-8, "fp16": 2.0**-11}[config.output]
         error = ((results[0].double() - expected).abs() / (unit * expected.abs() + 2e-6 * magnitude + 1e-7)).max().item()
         same, kept = torch.equal(results[0], results[1]), c.is_kept()
@@ -294,6 +331,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "kernels":
         print_kernels()
         sys.exit()
-    given = sys.argv[2:]
-    times(given[0], given[1], float(given[2]), int(given[3]) if len(given) > 3 else 200,
-          int(given[4]) if len(given) > 4 else 20261125, given[5] if len(given) > 5 else "")
+    times(sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5:])

@@ -161,12 +161,11 @@ Reason threads(const Candidate& c) {
                          c.device);
 }
 
-/// Of types of 16 bits, rows that TMA cannot take are copied and stored by warps. A bias is read in
-/// pairs of columns.
+/// Of types of 16 bits, rows that TMA cannot take are copied and stored by warps.
 Reason copy_alignment(const Candidate& c) {
   const GemmProblem& p = c.problem;
-  const bool takes_odd_rows = !is_fp8(p.dtype) && p.output != OutputType::fp8 &&
-                              p.groups == GemmGroups::none && !(p.has_bias && p.n % 2 != 0);
+  const bool takes_odd_rows =
+      !is_fp8(p.dtype) && p.output != OutputType::fp8 && p.groups == GemmGroups::none;
   if (!c.is_hopper() || takes_odd_rows) {
     return std::nullopt;
   }

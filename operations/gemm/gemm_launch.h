@@ -207,21 +207,21 @@ CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config
       .threads = config.threads(),
       .dynamic_smem_bytes = config.smem_bytes(),
       .ctas_per_cluster = schedule.ctas_per_cluster()};
-  RowCopies copies = row_copies(config, params);
+  LastGemmParameter<true> last{extras, row_copies(config, params)};
   // The driver copies its arguments, and takes them by pointers that are not const.
   GemmTensorMaps copied = maps;
-  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c, &extras, &copies};
+  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c, &last};
   if constexpr (!Config::kTakesMaps) {
-    arguments[1] = &extras;
+    arguments[1] = &last;
   }
-  if (copies.chunks() > 0 && params.alpha != 0.0F) {
+  if (last.copies.chunks() > 0 && params.alpha != 0.0F) {
     const CtaGrid copying{.ctas = workers, .threads = config.threads()};
     const CUresult result = launch_grid(calls, function, copying, overlap, stream, arguments);
     if (result != CUDA_SUCCESS) {
       return result;
     }
   }
-  copies = {};
+  last.copies = {};
   return launch_grid(calls, function, grid, overlap, stream, arguments);
 }
 

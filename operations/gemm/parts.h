@@ -64,6 +64,8 @@ struct RegisterLoads {
   double wait_clocks = 0.0;
 };
 RegisterLoads register_loads_of(const GemmProblem& problem, const GemmVariant& variant);
+/// What threads that store odd rows of a tile of C cost beyond its epilogue.
+double odd_store_clocks(const GemmProblem& problem, const GemmVariant& variant);
 long long a_row_bytes(const GemmProblem& problem);
 long long b_row_bytes(const GemmProblem& problem);
 

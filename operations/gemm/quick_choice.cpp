@@ -7,6 +7,7 @@
 // (experiments/right_answers).
 #include "core/architectures.h"
 #include "operations/gemm/config.h"
+#include "operations/gemm/gemm_fit.h"
 #include "operations/gemm/parts.h"
 #include "operations/quick_rates.h"
 #include <swr/gemm_problem.h>
@@ -49,6 +50,10 @@ constexpr double kFoursShare = 0.97;  ///< 128 of 132 SMs: every GPC has whole f
 /// Reading and writing at once, of what memory gives; and the second launch.
 constexpr double kCopyShare = 0.8;
 constexpr double kCopyLaunchUs = 1.5;
+/// Of an element of C that a warp stores after its neighbours, or apart from them: 371 us for 72
+/// million of the latter (experiments/gemm).
+constexpr double kWordStoreClocks = 0.2;
+constexpr double kScatteredStoreClocks = 1.0;
 /// A warp's two loads of neighbouring 16 bytes of each lane and a store: about 14 lines of L1.
 constexpr double kWarpLoadClocks = 16.0;
 constexpr double kWarpLoadLatency = 900.0;
@@ -374,9 +379,22 @@ RegisterLoads register_loads_of(const GemmProblem& problem, const GemmVariant& v
   if (v.family != Family::portable || problem.alignment_bytes >= 4) {
     return {};
   }
-  constexpr double kWarpBytes = 512.0;
+  constexpr double kChunkBytes = 16.0;
+  constexpr double kAtOnce = 4.0;
+  const double warps = v.warps_m * v.warps_n;
   const double bytes = 1.0 * element_bytes(problem.dtype) * (v.tile_m + v.tile_n) * v.tile_k;
-  return {bytes / kWarpBytes * kWarpLoadClocks, kWarpLoadLatency};
+  const double of_warp = bytes / (32 * kChunkBytes * warps);
+  return {of_warp * warps * kWarpLoadClocks, std::ceil(of_warp / kAtOnce) * kWarpLoadLatency};
+}
+
+double odd_store_clocks(const GemmProblem& problem, const GemmVariant& v) {
+  const double elements = 1.0 * v.tile_m * v.tile_n;
+  if (v.family == Family::portable) {
+    return problem.alignment_bytes < 4 ? kScatteredStoreClocks * elements : 0.0;
+  }
+  const int row_bytes =
+      row_alignment_bytes(problem.n, output_bytes(problem.output), problem.alignment_bytes);
+  return row_bytes < 16 ? kWordStoreClocks * elements : 0.0;
 }
 
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
@@ -407,8 +425,9 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double step = std::max({together * products, together * loaded / sm_rate, kLeastStepClocks,
                                 products + by_registers.wait_clocks});
   const double tile_elements = 1.0 * v.tile_m * v.tile_n;
-  const double epilogue =
-      kEpilogueClocks + 2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock);
+  const double epilogue = kEpilogueClocks +
+                          2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock) +
+                          odd_store_clocks(problem, v) / v.cluster_k;
   const bool is_hidden = v.mainloop == GemmMainloop::pingpong && v.family == Family::hopper;
   const double epilogues = is_hidden ? 1.0 : rounds > 1 ? rounds * 0.5 : rounds * together;
   const double sm_us = (kFillClocks + rounds * blocks * step + epilogues * epilogue) / kClocksPerUs;

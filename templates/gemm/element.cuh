@@ -60,15 +60,20 @@ __device__ __forceinline__ float row_factor(const GemmParams& params, const Gemm
   }
 }
 
+/// True where C is known to have an even number of columns.
+template <auto C>
+__device__ constexpr bool has_column_pairs() {
+  return C.kTakesMaps && C.alignment_bytes >= 2 * C.output_bytes();
+}
+
 /// The column of the product that column `column` of `Columns` is, of which those of C begin at
 /// `first`: with a gate, the first half of them and the second belong to the same columns of C.
-/// Past the end it is the last one; the Hopper family's columns come in pairs, of which it is the
-/// last.
+/// Past the end it is the last one, or of pairs the same column of the last.
 template <auto C, int Columns>
 __device__ __forceinline__ int product_column(const GemmParams& params, int first, int column) {
   const bool is_up = C.gated && column >= Columns / 2;
   const int of_c = first + column - (is_up ? Columns / 2 : 0);
-  const int last = C.kTakesMaps ? params.n - 2 + column % 2 : params.n - 1;
+  const int last = has_column_pairs<C>() ? params.n - 2 + column % 2 : params.n - 1;
   return min_of(of_c, last) + (is_up ? params.n : 0);
 }
 
@@ -82,7 +87,7 @@ struct ColumnTerms {
 template <auto C, OutputType Type>
 __device__ __forceinline__ float2 load_neighbours(const void* from, long long index,
                                                   bool has_next) {
-  return C.kTakesMaps || (has_next && index % 2 == 0)
+  return has_column_pairs<C>() || (has_next && index % 2 == 0)
              ? load_output_pair<Type>(from, index)
              : make_float2(load_output<Type>(from, index),
                            has_next ? load_output<Type>(from, index + 1) : 0.0F);

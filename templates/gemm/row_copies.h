@@ -49,4 +49,15 @@ struct RowCopies {
   SWR_HD constexpr long long bytes() const { return a.bytes() + b.bytes(); }
 };
 
+/// The last parameter of a Hopper kernel. That of kernels for odd rows begins with the others'.
+template <bool HasOddRows>
+struct LastGemmParameter {
+  GemmExtras extras;
+};
+template <>
+struct LastGemmParameter<true> {
+  GemmExtras extras;
+  RowCopies copies;
+};
+
 }  // namespace swr

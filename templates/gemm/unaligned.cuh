@@ -24,71 +24,97 @@ __device__ inline uint4 shifted_chunk(const uint4& low, const uint4& high, unsig
   return make_uint4(word(0), word(1), word(2), word(3));
 }
 
-/// The 16 bytes at `from`, by two aligned loads where both lie in [begin, end), by elements of two
-/// bytes elsewhere; those outside are zeros then.
-__device__ inline uint4 load_unaligned(const char* from, const char* begin, const char* end) {
-  const auto bytes = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from) % 16);
-  const char* const low = from - bytes;
-  if (low >= begin && low + 32 <= end) {
-    const auto* const chunks = reinterpret_cast<const uint4*>(low);
-    return shifted_chunk(chunks[0], chunks[1], bytes);
-  }
-  unsigned words[4] = {0, 0, 0, 0};
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const char* const element = from + 2 * i;
-    if (element >= begin && element < end) {
-      words[i / 2] |= static_cast<unsigned>(*reinterpret_cast<const unsigned short*>(element))
-                      << (i % 2 * 16);
+/// A load of the 16 bytes at an address that is even, by two aligned ones where both lie in [begin,
+/// end) and by elements of two bytes elsewhere. Started before it is finished, so that several may
+/// be under way.
+struct UnalignedLoad {
+  const char* from;
+  bool is_inside;
+  uint4 low;
+  uint4 high;
+
+  __device__ void start(const char* address, const char* begin, const char* end) {
+    from = address;
+    const char* const aligned = from - offset();
+    is_inside = aligned >= begin && aligned + 32 <= end;
+    low = high = make_uint4(0, 0, 0, 0);
+    if (is_inside) {
+      const auto* const chunks = reinterpret_cast<const uint4*>(aligned);
+      low = chunks[0];
+      high = chunks[1];
     }
   }
-  return make_uint4(words[0], words[1], words[2], words[3]);
-}
 
-/// Chunk `index` of a copy's.
-__device__ inline uint4 load_chunk(const RowCopy& copy, unsigned index) {
+  /// Elements outside are zeros.
+  __device__ uint4 finish(const char* begin, const char* end) const {
+    return is_inside ? shifted_chunk(low, high, offset()) : by_elements(begin, end);
+  }
+
+ private:
+  __device__ unsigned offset() const {
+    return static_cast<unsigned>(reinterpret_cast<unsigned long long>(from) % 16);
+  }
+
+  __device__ uint4 by_elements(const char* begin, const char* end) const {
+    unsigned words[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const char* const element = from + 2 * i;
+      if (element >= begin && element < end) {
+        words[i / 2] |= static_cast<unsigned>(*reinterpret_cast<const unsigned short*>(element))
+                        << (i % 2 * 16);
+      }
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+  }
+};
+
+/// Where chunk `index` of a copy is read.
+__device__ inline const char* chunk_source(const RowCopy& copy, unsigned index) {
   const auto per_row = static_cast<unsigned>(copy.chunks_per_row());
-  const unsigned row = index / per_row;
   const auto rows = static_cast<unsigned>(copy.rows);
-  const char* const from = copy.from + row / rows * copy.item_stride +
-                           row % rows * copy.row_stride + index % per_row * RowCopy::kChunkBytes;
-  return load_unaligned(from, copy.from, copy.end());
+  const unsigned row = index / per_row;
+  return copy.from + row / rows * copy.item_stride + row % rows * copy.row_stride +
+         index % per_row * RowCopy::kChunkBytes;
 }
 
-__device__ inline void store_chunk(const RowCopy& copy, unsigned index, const uint4& chunk) {
+/// Where it is written.
+__device__ inline char* chunk_target(const RowCopy& copy, unsigned index) {
   const auto per_row = static_cast<unsigned>(copy.chunks_per_row());
-  char* const to = copy.to + static_cast<long long>(index / per_row) * copy.pitch() +
-                   index % per_row * RowCopy::kChunkBytes;
-  *reinterpret_cast<uint4*>(to) = chunk;
+  return copy.to + static_cast<long long>(index / per_row) * copy.pitch() +
+         index % per_row * RowCopy::kChunkBytes;
 }
 
-/// All of them, by CTAs of so many threads. Some loads are under way at once.
+/// Its chunks, by CTAs of so many threads. Some loads are under way at once.
 template <int CtaThreads>
-__device__ inline void copy_rows(const RowCopies& copies) {
+__device__ inline void copy_rows(const RowCopy& copy) {
   constexpr int kAtOnce = 4;
-  const unsigned of_a = copies.a.chunks();
-  const unsigned all = copies.chunks();
+  const char* const end = copy.end();
+  const unsigned all = copy.chunks();
   const unsigned threads = gridDim.x * CtaThreads;
   for (unsigned first = blockIdx.x * CtaThreads + threadIdx.x; first < all;
        first += kAtOnce * threads) {
-    uint4 chunks[kAtOnce];
+    UnalignedLoad loads[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      // What lies behind the last chunk is loaded as it and not stored.
+      const unsigned index = min_of(first + i * threads, all - 1);
+      loads[i].start(chunk_source(copy, index), copy.from, end);
+    }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const unsigned index = first + i * threads;
       if (index < all) {
-        chunks[i] = index < of_a ? load_chunk(copies.a, index) : load_chunk(copies.b, index - of_a);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const unsigned index = first + i * threads;
-      if (index < of_a) {
-        store_chunk(copies.a, index, chunks[i]);
-      } else if (index < all) {
-        store_chunk(copies.b, index - of_a, chunks[i]);
+        *reinterpret_cast<uint4*>(chunk_target(copy, index)) = loads[i].finish(copy.from, end);
       }
     }
   }
+}
+
+template <int CtaThreads>
+__device__ inline void copy_rows(const RowCopies& copies) {
+  copy_rows<CtaThreads>(copies.a);
+  copy_rows<CtaThreads>(copies.b);
 }
 
 }  // namespace swr

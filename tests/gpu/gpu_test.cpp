@@ -51,9 +51,9 @@ const CompiledKernel& GpuBench::compile(const AttentionProblem& problem,
 }
 
 const GemmReferenceKernels& GpuBench::gemm_kernels() {
-  if (!gemm_kernels_) {
+  std::call_once(gemm_kernels_are_made_, [this] {
     gemm_kernels_ = std::make_unique<GemmReferenceKernels>(generator, device.sm_arch);
-  }
+  });
   return *gemm_kernels_;
 }
 

@@ -11,6 +11,8 @@
 #include <swr/device.h>
 #include <swr/generator.h>
 
+#include <mutex>
+
 namespace swr {
 
 inline std::string text(int value) { return std::to_string(value); }
@@ -21,7 +23,7 @@ struct GpuBench {
 
   /// Compiles a variant for the device; kernels are kept for later tests.
   const CompiledKernel& compile(const AttentionProblem& problem, const AttentionVariant& variant);
-  /// Made on first use, and gone before the context.
+  /// Made on first use, by whichever thread, and gone before the context.
   const GemmReferenceKernels& gemm_kernels();
 
   DeviceInfo device;
@@ -32,6 +34,7 @@ struct GpuBench {
 
  private:
   std::map<std::string, CompiledKernel> compiled_;
+  std::once_flag gemm_kernels_are_made_;
   std::unique_ptr<GemmReferenceKernels> gemm_kernels_;
 };
 

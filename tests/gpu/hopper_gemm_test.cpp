@@ -140,6 +140,17 @@ std::vector<GemmCase> type_cases() {
   GemmProblem wide = ragged();
   wide.output = OutputType::fp32;
   cases.push_back(fitted("fp32_in_overlapping_panels", wide, hopper(128, 176)));
+  for (const OutputType output : {OutputType::bf16, OutputType::fp32}) {
+    wide.output = output;
+    wide.reads_c = true;
+    for (const int tile_n : {24, 152, 200}) {
+      GemmCase reads = fitted(
+          "reads_" + std::string(to_string(output)) + "_in_overlapping_panels_of_" + text(tile_n),
+          wide, hopper(128, tile_n));
+      reads.beta = 2.0F;
+      cases.push_back(reads);
+    }
+  }
   return cases;
 }
 
@@ -288,14 +299,13 @@ std::vector<GemmCase> odd_row_cases() {
   for (std::size_t i = 0; i < forms.size(); ++i) {
     for (const int alignment : {2, 4, 8, 16}) {
       for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::nn, GemmLayout::tn}) {
-        const bool has_bias = i == 0;  // It is read in pairs of columns.
-        GemmProblem problem{.m = 327, .n = has_bias ? 554 : 553, .k = 457, .layout = layout};
+        GemmProblem problem{.m = 327, .n = 553, .k = 457, .layout = layout};
         problem.alignment_bytes = alignment;
         problem.batch = i % 2 == 0 ? 1 : 2;
         problem.dtype = i % 3 == 0 ? DType::fp16 : DType::bf16;
         problem.reads_c = i % 3 == 1;
         problem.output = alignment >= 4 && i == 4 ? OutputType::fp32 : OutputType::bf16;
-        problem.has_bias = has_bias;
+        problem.has_bias = i == 0;
         GemmCase given = fitted("form_" + text(static_cast<int>(i)) + "_alignment_" +
                                     text(alignment) + "_layout_" + text(static_cast<int>(layout)),
                                 problem, forms[i]);
@@ -304,6 +314,15 @@ std::vector<GemmCase> odd_row_cases() {
         cases.push_back(given);
       }
     }
+  }
+  for (const OutputType output : {OutputType::bf16, OutputType::fp32}) {
+    GemmProblem gated{.m = 100, .n = 167, .k = 129, .output = output};
+    gated.alignment_bytes = output_bytes(output);
+    gated.has_bias = true;
+    gated.gated = true;
+    gated.activation = Activation::silu;
+    cases.push_back(
+        fitted("gated_with_bias_" + std::string(to_string(output)), gated, hopper(128, 160)));
   }
   for (const auto& [m, n, k] : {std::array{1, 1, 1}, std::array{2, 3, 5}, std::array{1, 700, 129},
                                 std::array{65, 7, 701}}) {

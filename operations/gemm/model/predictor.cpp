@@ -16,8 +16,11 @@ namespace {
 
 /// Clocks of one step over k of a CTA: products at the family's rate, or its bytes at its share of
 /// the L2's bandwidth, and a share for barriers and issue.
-double step_clocks(const GemmVariant& variant, DType dtype, const GpuProfile& profile) {
+double step_clocks(const GemmProblem& problem, const GemmVariant& variant,
+                   const GpuProfile& profile) {
   constexpr double kWgmmaFlopPerClock = 4096.0;
+  constexpr double kMostResident = 4.0;  ///< CTAs of an SM that wait for loads at the same time.
+  const DType dtype = problem.dtype;
   constexpr double kFixedClocks = 100.0;
   const double flop_per_clock =
       variant.family == Family::hopper
@@ -29,7 +32,9 @@ double step_clocks(const GemmVariant& variant, DType dtype, const GpuProfile& pr
   const double bytes = 1.0 * element_bytes(dtype) * variant.tile_k *
                        (static_cast<double>(variant.tile_m) / variant.cluster_n +
                         static_cast<double>(variant.tile_n) / variant.cluster_m);
-  return kFixedClocks + std::max(products, bytes / l2_bytes_per_clock);
+  const RegisterLoads loads = register_loads_of(problem, variant);
+  return kFixedClocks + std::max(products, bytes / l2_bytes_per_clock) + loads.issue_clocks +
+         loads.wait_clocks / kMostResident;
 }
 
 /// A floor: rounds of tiles, each as long as its steps over k and its output,
@@ -47,9 +52,10 @@ double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
   const double steps = std::ceil(static_cast<double>(problem.k) / variant.tile_k /
                                  (variant.splits * variant.cluster_k));
   const double clocks =
-      rounds * (steps * step_clocks(variant, problem.dtype, profile) +
-                kOutputClocksPerColumn * variant.tile_n + (variant.splits > 1 ? kSplitClocks : 0) +
-                (variant.cluster_k > 1 ? kClusterClocks : 0));
+      rounds *
+      (steps * step_clocks(problem, variant, profile) + kOutputClocksPerColumn * variant.tile_n +
+       odd_store_clocks(problem, variant) + (variant.splits > 1 ? kSplitClocks : 0) +
+       (variant.cluster_k > 1 ? kClusterClocks : 0));
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   const double dram_us = static_cast<double>(bytes.read + bytes.write) /
                          (profile.device.dram_gb_per_s * profile.dram_efficiency) / 1e3;

@@ -115,7 +115,7 @@ double product_clocks(const HopperGemmConfig& config) {
 }
 
 TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
-                     const GpuProfile& /*profile*/) {
+                     const GemmVariant& variant, const GpuProfile& /*profile*/) {
   const int m = problem.m;
   // Multicast brings the rest.
   const double a_bytes = static_cast<double>(config.loaded_a_rows(m)) * config.tile_k *
@@ -127,8 +127,9 @@ TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
           .loaded_bytes = costs,
           .line_cost = costs / (a_bytes + b_bytes),
           // Into shared memory and out of it.
-          .epilogue_clocks =
-              kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
+          .epilogue_clocks = kEpilogueClocks +
+                             2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock) +
+                             odd_store_clocks(problem, variant) / config.cluster_k,
           .exchange_clocks = exchange_clocks(config, m),
           .hides_epilogues = config.mainloop == GemmMainloop::pingpong,
           .l2_rate_factor = kCopyEngineFactor,
@@ -138,11 +139,8 @@ TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
 /// As for the portable attention kernel: a CTA's warps take turns at mma.sync, at its rate, and at
 /// shared memory. Every warp reads its rows of A and columns of B, cp.async writes both.
 TileCosts tile_costs(const PortableGemmConfig& config, const GemmProblem& problem,
-                     const GpuProfile& profile) {
-  const RegisterLoads loads = register_loads_of(problem, {.family = Family::portable,
-                                                          .tile_m = config.tile_m,
-                                                          .tile_n = config.tile_n,
-                                                          .tile_k = config.tile_k});
+                     const GemmVariant& variant, const GpuProfile& profile) {
+  const RegisterLoads loads = register_loads_of(problem, variant);
   const double flop = 2.0 * config.tile_m * config.tile_n * config.tile_k;
   const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
                             config.warps_m * static_cast<double>(config.b_tile_bytes()) +
@@ -159,7 +157,8 @@ TileCosts tile_costs(const PortableGemmConfig& config, const GemmProblem& proble
                           (std::min(config.tile_m, problem.m) + config.tile_n),
           .wait_clocks = loads.wait_clocks,
           // From registers to L2.
-          .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),
+          .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile) +
+                             odd_store_clocks(problem, variant),
           .exchange_clocks = 0.0,
           .hides_epilogues = false,
           .l2_rate_factor = 1.0};
@@ -220,7 +219,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
                                  const GemmLaunch& launch, const GemmTraffic& traffic,
                                  const GpuProfile& profile) {
   const TileCosts tile =
-      std::visit([&](const auto& config) { return tile_costs(config, problem, profile); },
+      std::visit([&](const auto& config) { return tile_costs(config, problem, variant, profile); },
                  make_gemm_config(problem, variant));
   const GemmSchedule& schedule = launch.schedule;
   const long long at_once = launch.resident_clusters();

@@ -119,6 +119,41 @@ __device__ __forceinline__ int row_end_of(const GemmParams& params, const GemmJo
   return C.is_grouped() ? job.row_end() : params.m;
 }
 
+/// One element of two bytes of a staged panel.
+template <HopperGemmConfig C>
+__device__ __forceinline__ unsigned staged_element(unsigned slot, int row, int column) {
+  return ptx::ld_shared_b16(staged_chunk<C>(slot, row, column / 8) + column % 8 * 2);
+}
+
+/// As store_rows(), of elements of two bytes in rows that begin anywhere: whole words between a
+/// row's first element, where it lies inside of a word, and its last. Panels may lie past the last
+/// column.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void store_words(unsigned staging, const GemmParams& params,
+                                            const GemmJob& job, int row, int column) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int columns = min_of(C.c_panel_columns(), params.n - column);
+  const int rows = min_of(16, row_end_of<C>(params, job) - row);
+  unsigned short* line = static_cast<unsigned short*>(params.c) +
+                         job.batch * params.c_strides.batch + row * params.c_strides.row + column;
+  // Hardly unrolled: the sums leave few registers.
+#pragma unroll C.mainloop == GemmMainloop::pingpong ? 1 : 2
+  for (int i = 0; i < rows; ++i) {
+    const int skipped = static_cast<int>(reinterpret_cast<unsigned long long>(line) / 2 % 2);
+    const int first = 2 * lane + skipped;
+    if (first + 1 < columns) {
+      *reinterpret_cast<unsigned*>(line + first) =
+          staged_element<C>(staging, i, first) | staged_element<C>(staging, i, first + 1) << 16;
+    } else if (first < columns) {
+      line[first] = static_cast<unsigned short>(staged_element<C>(staging, i, first));
+    }
+    if (skipped != 0 && lane == 0 && columns > 0) {
+      line[0] = static_cast<unsigned short>(staged_element<C>(staging, i, 0));
+    }
+    line += params.c_strides.row;
+  }
+}
+
 /// Copies those rows of a staged panel that lie before the job's end to C, by one warp. Its columns
 /// start at `column`, its rows at `row`.
 template <HopperGemmConfig C>
@@ -187,6 +222,9 @@ __device__ __forceinline__ void add_staged(unsigned slot, float (&sums)[C.tile_n
     }
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
+      if (16 * group + i / 4 * 8 < First - Column) {
+        continue;  // Panels overlap by halves of 16 columns, too.
+      }
       float added = 0.0F;
       if constexpr (C.output == OutputType::fp32) {
         const int column = 16 * group + i / 4 * 8 + lane_column() + i % 2;
@@ -243,7 +281,9 @@ __device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMe
     __syncwarp();
     const bool is_copied =
         !C.has_odd_rows() && (!C.is_grouped() || row + 16 <= row_end_of<C>(params, job));
-    if (!is_copied) {
+    if constexpr (C.alignment_bytes == 2) {
+      store_words<C>(staging, params, job, row, job.n + kColumn);
+    } else if (!is_copied) {
       store_rows<C>(staging, params, job, row, job.n + kColumn);
     }
     if (ptx::elect_sync()) {

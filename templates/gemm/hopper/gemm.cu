@@ -8,7 +8,6 @@
 #include "common/ptx.cuh"
 #include "gemm/hopper/kernel.cuh"
 #include "gemm/row_copies.h"
-#include "gemm/unaligned.cuh"
 #include "selected_hopper_gemm_config.h"
 #include <swr/gemm_params.h>
 #include <swr/tensor_map.h>
@@ -17,16 +16,7 @@ extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
     swr_gemm(const __grid_constant__ swr::GemmParams params,
              const __grid_constant__ swr::TensorMap a, const __grid_constant__ swr::TensorMap b,
              const __grid_constant__ swr::TensorMap c,
-             const __grid_constant__ swr::GemmExtras extras,
-             const __grid_constant__ swr::RowCopies copies) {
+             const __grid_constant__ swr::LastGemmParameter<swr::kConfig.has_odd_rows()> last) {
   extern __shared__ __align__(1024) char shared[];
-  if constexpr (swr::kConfig.has_odd_rows()) {
-    if (copies.chunks() > 0) {
-      swr::ptx::griddepcontrol_wait();
-      swr::ptx::griddepcontrol_launch_dependents();
-      swr::copy_rows<swr::kConfig.threads()>(copies);
-      return;
-    }
-  }
-  swr::hopper::run<swr::kConfig>(params, extras, {a, b, c}, swr::ptx::shared_address(shared));
+  swr::hopper::run_launch<swr::kConfig>(params, last, {a, b, c}, swr::ptx::shared_address(shared));
 }

@@ -8,6 +8,8 @@
 #include "gemm/hopper/consumer.cuh"
 #include "gemm/hopper/pipeline.cuh"
 #include "gemm/hopper/producer.cuh"
+#include "gemm/row_copies.h"
+#include "gemm/unaligned.cuh"
 #include <swr/gemm_params.h>
 #include <swr/tensor_map.h>
 
@@ -80,6 +82,22 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmExtras& 
   if constexpr (C.ctas_per_cluster() > 1) {
     ptx::barrier_cluster_sync_relaxed();  // Others reach into this CTA until they end.
   }
+}
+
+/// A product, or the copies before one.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void run_launch(const GemmParams& params,
+                                           const LastGemmParameter<C.has_odd_rows()>& last,
+                                           const GemmMaps& maps, unsigned shared) {
+  if constexpr (C.has_odd_rows()) {
+    if (last.copies.chunks() > 0) {
+      ptx::griddepcontrol_wait();
+      ptx::griddepcontrol_launch_dependents();
+      copy_rows<C.threads()>(last.copies);
+      return;
+    }
+  }
+  run<C>(params, last.extras, maps, shared);
 }
 
 }  // namespace swr::hopper

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The instructions of templates/common/hopper_ptx.cuh that loading warps, the softmax and attention
-// backward use, on the CPU.
+// The instructions of templates/common/hopper_ptx.cuh that loading warps, the softmax, attention
+// backward and the epilogue of GEMM use, on the CPU.
 #pragma once
 
 #include "common/ptx.cuh"
@@ -117,6 +117,17 @@ inline void cp_async_bulk_tensor_4d_shared_to_global(const TensorMap& map, BoxCo
   const auto& tensor = *reinterpret_cast<const MappedTensor*>(map.opaque[0]);
   emulation::thread().stores.issue(
       [&tensor, corner, shared] { move_box_back(tensor, corner, shared); });
+}
+/// A corner in a map of three dimensions, whose fourth is 1 here.
+struct MatrixCorner {
+  int column;
+  int row;
+  int item;
+};
+inline void cp_async_bulk_tensor_3d_shared_to_global(const TensorMap& map, MatrixCorner corner,
+                                                     unsigned shared) {
+  cp_async_bulk_tensor_4d_shared_to_global(map, {corner.column, corner.row, corner.item, 0},
+                                           shared);
 }
 inline void cp_async_bulk_commit_group() { emulation::thread().stores.commit(); }
 /// What has read shared memory has written as well.

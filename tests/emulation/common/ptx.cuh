@@ -93,6 +93,11 @@ Value load_from_shared(unsigned shared) {
 inline uint4 ld_shared_v4_b32(unsigned shared) { return load_from_shared<uint4>(shared); }
 inline float4 ld_shared_v4_f32(unsigned shared) { return load_from_shared<float4>(shared); }
 inline unsigned ld_shared_b32(unsigned shared) { return load_from_shared<unsigned>(shared); }
+inline uint2 ld_shared_v2_b32(unsigned shared) { return load_from_shared<uint2>(shared); }
+inline unsigned short ld_shared_b16(unsigned shared) {
+  return load_from_shared<unsigned short>(shared);
+}
+inline void st_shared_b16(unsigned shared, unsigned short value) { st_shared(shared, value); }
 
 /// Element `column` of the 8-element row at a shared address.
 inline unsigned row_element(unsigned address, unsigned column) {
