@@ -1,5 +1,5 @@
 list(APPEND sources attention/buffers.cpp attention/config.cpp attention/constraints.cpp
-  attention/kernel.cpp attention/model_config.cpp attention/operation.cpp attention/problem.cpp
+  attention/kernel.cpp attention/model_problems.cpp attention/operation.cpp attention/problem.cpp
   attention/quick_choice.cpp attention/serve.cpp attention/space.cpp attention/variant.cpp
   attention/verifier.cpp attention/workload.cpp attention/model/cta_memory.cpp
   attention/model/hopper_time.cpp attention/model/l2_traffic.cpp attention/model/predictor.cpp
