@@ -190,9 +190,8 @@ void print_predicted_ties(std::ostream& out, const TuneReport& report, const Rep
   const auto tied = std::ranges::count_if(report.results, [best](const VariantResult& result) {
     return result.state == ResultState::ok && is_predicted_tie(*best, result);
   });
-  out << "predicted times are uncertain by " << percent_text(prediction->relative_error) << "; "
-      << tied - 1 << (tied == 2 ? " other lies" : " others lie")
-      << " within that of the best (=)\n";
+  out << "predicted " << predicted_ties_text(prediction->relative_error, tied - 1)
+      << (tied > 1 ? " (=)\n" : "\n");
   if (report.robust && style.verbose) {
     constexpr double kVisible = 0.0005;
     const double slowdown = report.robust->slowdown;

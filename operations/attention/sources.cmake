@@ -1,4 +1,4 @@
-list(APPEND sources attention/config.cpp attention/constraints.cpp attention/model_config.cpp
+list(APPEND sources attention/config.cpp attention/constraints.cpp attention/model_problems.cpp
   attention/operation.cpp attention/problem.cpp attention/quick_choice.cpp attention/space.cpp
   attention/variant.cpp attention/workload.cpp attention/model/cta_memory.cpp
   attention/model/hopper_time.cpp attention/model/l2_traffic.cpp attention/model/predictor.cpp

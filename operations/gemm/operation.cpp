@@ -101,6 +101,9 @@ class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant>,
   std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
     return make_gemm_predictor(profile);
   }
+  std::vector<Problem> problems_of_model(const Json& config, const ModelWork& work) const override {
+    return gemm_problems_of_model(config, work);
+  }
   std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const override {
     return explain_gemm(request);
   }

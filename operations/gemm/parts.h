@@ -3,6 +3,8 @@
 // each is for.
 #pragma once
 
+#include "core/json.h"
+#include "core/make_problems.h"
 #include "core/operation.h"
 #include "core/package_text.h"
 #include "driver/ready_launch.h"
@@ -101,6 +103,10 @@ std::string gemm_package_row(const PackagedKernel& kernel);
 /// Its launches take a GemmCall. Throws: DriverError.
 std::unique_ptr<ReadyLaunch> make_ready_gemm(const GemmProblem& problem, const GemmVariant& variant,
                                              int ctas_per_sm, const ServingTools& tools);
+
+// model_problems.cpp
+/// Operation::problems_of_model(): the projections, for each length and batch and for decoding.
+std::vector<Problem> gemm_problems_of_model(const Json& config, const ModelWork& work);
 
 std::unique_ptr<Predictor> make_gemm_predictor(const GpuProfile& profile);
 

@@ -1,5 +1,5 @@
 list(APPEND sources gemm/buffers.cpp gemm/config.cpp gemm/constraints.cpp gemm/group_places.cpp
-  gemm/kernel.cpp gemm/operation.cpp gemm/problem.cpp gemm/quick_choice.cpp gemm/serve.cpp gemm/space.cpp
+  gemm/kernel.cpp gemm/model_problems.cpp gemm/operation.cpp gemm/problem.cpp gemm/quick_choice.cpp gemm/serve.cpp gemm/space.cpp
   gemm/variant.cpp gemm/workload.cpp gemm/model/predictor.cpp gemm/model/time.cpp gemm/model/walk.cpp)
 list(APPEND cold gemm/explained.cpp gemm/package.cpp gemm/report.cpp gemm/model/explanation.cpp)
 # What its exported packages carry.

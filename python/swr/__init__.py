@@ -8,7 +8,7 @@
     o = swr.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, page_table=table)
     blur = swr.kernel("blur.cu", ...)  # a kernel of yours: docs/kernels.md
 
-`query` and `tune` need neither PyTorch nor, for another GPU than this machine's, a driver.
+`Lookup` and `tune` need neither PyTorch nor, for another GPU than this machine's, a driver.
 """
 
 import importlib
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ._torch import autotune, configure, results_digest
 
 __all__ = [
-    "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "texture", "GemmProblem", "Lookup", "PagedPlan", "Problem", "Workspace", "__version__",
+    "Answer", "Argument", "Device", "Error", "GemmProblem", "Kernel", "Lookup", "PagedPlan", "Problem", "Workspace",
+    "__version__", "array", "kernel", "scalar", "size", "texture",
     "autotune", "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache",
     "grouped_mm", "matmul", "linear", "merge_states", "plan_paged", "present_device", "profiled_device",
     "results_digest", "run_paged", "scaled_grouped_mm", "scaled_mm", "sdpa", "tune", "tune_gemm",
@@ -39,7 +40,8 @@ __all__ = [
 
 # Which module has what needs PyTorch.
 _OF_TORCH = {
-    "autotune": "_torch", "configure": "_torch", "results_digest": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "linear": "_fused",
+    "autotune": "_torch", "configure": "_torch", "results_digest": "_torch", "sdpa": "_sdpa",
+    "matmul": "_matmul", "linear": "_fused",
     "grouped_mm": "_grouped", "scaled_grouped_mm": "_grouped", "scaled_mm": "_fused", "flash_attn_func": "_flash",
     "flash_attn_varlen_func": "_flash", "flash_attn_with_kvcache": "_flash", "PagedPlan": "_paged",
     "merge_states": "_paged", "plan_paged": "_paged", "run_paged": "_paged", "Workspace": "_serving"}
@@ -50,6 +52,11 @@ def __getattr__(name: str) -> Any:
     # call costs 1 us.
     if name not in _OF_TORCH:
         raise AttributeError(f"module 'swr' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{_OF_TORCH[name]}", __name__), name)
+    try:
+        found = getattr(importlib.import_module(f".{_OF_TORCH[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(f"swr.{name} works on PyTorch's tensors: install PyTorch") from error
     globals()[name] = found
     return found

@@ -57,6 +57,13 @@ class Package(unittest.TestCase):
         self.assertFalse(modelled.shipped)
         self.assertFalse(lookup.refresh())
 
+    def test_without_pytorch_its_functions_say_what_is_missing(self):
+        with mock.patch.dict(sys.modules, {"torch": None}):
+            for name in ("swr._matmul", "swr._torch"):
+                sys.modules.pop(name, None)
+            with self.assertRaisesRegex(ImportError, "swr.matmul works on PyTorch's tensors"):
+                swr.__getattr__("matmul")
+
     def test_an_incomplete_device_is_refused(self):
         device = swr.profiled_device("h200")
         device.registers_per_sm = 0

@@ -4,6 +4,8 @@ and a computation on the CPU, which reads memory as the description says, for th
 
 import contextlib
 import ctypes
+import pathlib
+import re
 import unittest
 from unittest import mock
 
@@ -212,6 +214,25 @@ class OnTheCpu(unittest.TestCase):
         self.assertEqual(out.shape, reference.shape)
         error = (out.float() - reference).norm() / reference.norm()
         self.assertLess(error, 1e-2)
+
+
+class Documents(OnTheCpu):
+    def test_the_examples_of_readme_and_tutorial_run(self):
+        weights, bias = normal(288, 272), normal(288)  # Of a gate, then of what it multiplies.
+        names = {"x": normal(70, 272), "weight": weights, "bias": bias, "w": normal(3, 144, 272),
+                 "offsets": torch.tensor([20, 45, 70], dtype=torch.int32),
+                 "a": normal(70, 272, dtype=torch.float8_e4m3fn),
+                 "b": normal(144, 272, dtype=torch.float8_e4m3fn).t(),
+                 "scale_a": torch.tensor(0.5), "scale_b": torch.tensor(3.0)}
+        names |= {name: normal(1, 2, 33, 64) for name in "qkv"}
+        root = pathlib.Path(__file__).resolve().parents[2]
+        for page, calls in (("README.md", 5), ("docs/tutorial.md", 3)):
+            blocks = re.findall(r"^```python\n(.*?)^```", (root / page).read_text(), re.M | re.S)
+            self.assertEqual("".join(blocks).count("swr."), calls, page)
+            with mock.patch("swr.configure"):
+                for block in blocks:
+                    exec(compile(block, page, "exec"), names)
+            self.assertEqual(names["o"].shape, names["q"].shape)
 
 
 class ScaledMm(OnTheCpu):

@@ -24,4 +24,10 @@ std::string uncertain_time_text(double time_us, double relative_error, double ti
          (time_bias == 0.0 ? "" : ", likely " + time_text(likely_us(time_us, time_bias)));
 }
 
+std::string predicted_ties_text(double relative_error, long long others) {
+  const std::string count = others == 0 ? "no" : std::to_string(others);
+  return "times are uncertain by " + percent_text(relative_error) + "; " + count +
+         (others > 1 ? " others lie" : " other lies") + " within that of the best";
+}
+
 }  // namespace swr

@@ -13,4 +13,7 @@ std::string uncertain_rate_text(double rate, double relative_error, double time_
 /// ", uncertain by 13 %, likely 92.66 ms" of a predicted time; empty where no error is known.
 std::string uncertain_time_text(double time_us, double relative_error, double time_bias);
 
+/// "times are uncertain by 13 %; 2 others lie within that of the best".
+std::string predicted_ties_text(double relative_error, long long others);
+
 }  // namespace swr

@@ -106,8 +106,7 @@ std::string ties_sentence(const ProblemStory& field) {
   const auto tied = std::ranges::count_if(field.stories, [&](const VariantStory& story) {
     return story.ok() && story.time_us() <= latest_us;
   });
-  return " Times are uncertain by " + percent_text(error) + "; " + std::to_string(tied - 1) +
-         " others lie within that of the best.";
+  return " Predicted " + predicted_ties_text(error, tied - 1) + ".";
 }
 
 std::string significance_sentence(const ProblemStory& field) {
@@ -165,9 +164,13 @@ std::string order_sentence(const ProblemStory& field) {
   }
   const auto cyclic = excess_miss_sectors(field.problem, *pair->cyclic);
   const auto sawtooth = excess_miss_sectors(field.problem, *pair->sawtooth);
-  std::string text = "Sawtooth against cyclic, all else equal (" +
-                     describe(pair->sawtooth->variant) + "): time " +
-                     change_text(pair->cyclic->time_us(), pair->sawtooth->time_us());
+  constexpr double kNoticeableShare = 0.0005;
+  const double share = pair->sawtooth->time_us() / pair->cyclic->time_us() - 1.0;
+  std::string text =
+      "Sawtooth against cyclic, all else equal (" + describe(pair->sawtooth->variant) + "): " +
+      (std::abs(share) < kNoticeableShare
+           ? "the same time"
+           : "time " + change_text(pair->cyclic->time_us(), pair->sawtooth->time_us()));
   if (cyclic && sawtooth) {
     const double mb = static_cast<double>((*cyclic - *sawtooth) * kSectorBytes) / kBytesPerMb;
     constexpr double kNoticeableMb = 0.1;

@@ -402,19 +402,18 @@
   // ---- All shapes together.
   const overviewColumns = [
     { title: "shape", wrap: true, sort: (f) => f.title, get: (f) => { const link = h("a", { href: `#shape-${data.fields.indexOf(f)}` }, f.title); return link; } },
-    ...(data.devices.length > 1 ? [{ title: "GPU", get: (f) => device(f).device.name }] : []),
+    ...(data.devices.length > 1 ? [{ title: "GPU", wrap: true, get: (f) => device(f).device.name.replace(/^NVIDIA /, "") }] : []),
     { title: "provenance", sort: (f) => f.provenance, get: (f) => badge(f) },
     { title: "best variant", get: (f) => bestRow(f)?.label ?? null, wrap: true },
     { title: "time", kind: "number", get: (f) => (bestRow(f) ? bestTime(bestRow(f)) : null), text: time },
     { title: "TFLOP/s", kind: "number", get: (f) => f.roofline?.tflop_per_s ?? null, text: (v) => digits(v, 4) },
     { title: "order gains", kind: "number", get: (f) => orderEffect(f)?.gain ?? null, text: percent },
     { title: "tied", kind: "number", get: (f) => (f.decided ? records(f).filter((r) => r.tied).length - 1 : null) },
-    { title: "busiest unit", sort: (f) => f.unit_use?.[0]?.share ?? null,
+    { title: "busiest unit", wrap: true, sort: (f) => f.unit_use?.[0]?.share ?? null,
       get: (f) => (f.unit_use?.length ? `${f.unit_use[0].unit} ${percent(f.unit_use[0].share)}` : null) },
     { title: "excess MB", kind: "number", get: (f) => { const r = bestRow(f); return r === null || r.excess_miss_sectors === null ? null : r.excess_miss_sectors * 32 / 1e6; }, text: (v) => rounded(v, 4) },
     { title: "2nd tile", kind: "number", get: (f) => f.tiles?.[1]?.loss ?? null, text: percent },
-    { title: "variants", kind: "number", get: (f) => f.tried, text: whole },
-  ];
+  ].filter((column) => data.fields.some((field) => column.get(field) !== null));
   const groups = (fields, key) => {
     const map = new Map();
     for (const field of fields) map.set(key(field), [...(map.get(key(field)) ?? []), field]);

@@ -31,7 +31,7 @@ Json field_json(const ProblemStory& field, std::size_t device) {
                {"results", field.results},
                {"tried", field.stories.size()},
                {"succeeded", field.succeeded()},
-               {"decided", field.decision != nullptr},
+               {"decided", field.decision != nullptr && field.provenance == Provenance::measured},
                {"rows", rows_json(field)}};
   if (field.has_best()) {
     const double error = error_of_best(field);

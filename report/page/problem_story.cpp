@@ -93,7 +93,8 @@ class FieldBuilder {
         field.winners_by[decision.objective] = by_id_.at(decision.winner_id);
       }
     }
-    if (field.decision == nullptr) {
+    // A predicted choice is a decision without rounds.
+    if (field.decision == nullptr || field.provenance == Provenance::predicted) {
       return;
     }
     for (const RecordedFinalist& finalist : field.decision->finalists) {

@@ -127,7 +127,11 @@ TEST_F(SchemaTest, EveryTableAndColumnIsDocumented) {
   for (const char* table : {"device", "kernel", "problem", "variant", "run", "result", "sample",
                             "decision", "finalist", "gpu_reference"}) {
     for (const std::string& column : columns_of(database, table)) {
-      EXPECT_THAT(section(document, table), HasSubstr("\n| `" + column + "` |")) << table;
+      // The same in every table, and said once.
+      if (column != "id" && column != "digest") {
+        EXPECT_THAT(section(document, table), ContainsRegex("\n\\|[^|]*`" + column + "`[^|]*\\|"))
+            << table;
+      }
     }
   }
   EXPECT_THAT(document, HasSubstr("## The view all_results"));

@@ -16,6 +16,7 @@ struct PlanArguments {
   std::string seq;
   std::string batch = "1";
   std::string dtype;
+  std::string op;
   bool causal = false;
   bool training = false;
   std::optional<std::filesystem::path> out;
@@ -33,7 +34,12 @@ std::vector<Problem> planned(const PlanArguments& plan) {
   if (!plan.dtype.empty()) {
     work.dtype = parse_dtype(plan.dtype);
   }
-  return read_model(*plan.model, work);
+  auto problems = read_model(*plan.model, work);
+  if (!plan.op.empty()) {
+    const Operation& only = find_operation(plan.op);
+    std::erase_if(problems, [&](const Problem& problem) { return &problem.operation() != &only; });
+  }
+  return problems;
 }
 
 int run_plan(const Session& session, const PlanArguments& plan) {
@@ -59,8 +65,7 @@ void add_plan(CommandLine& line) {
        .meaning = "Write a list of problems for tune --work, from shapes or from a model",
        .footer = "Examples:\n"
                  "  swr-tune plan --shapes shapes.txt --out work.json\n"
-                 "  swr-tune plan --model config.json --seq 1024,8192 --batch 1,8 --causal --out "
-                 "work.json",
+                 "  swr-tune plan --model config.json --seq 1024,8192 --batch 1,8 --out work.json",
        .group = "Tune"},
       run_plan);
   OptionList source = options.one_of("Source");
@@ -68,7 +73,7 @@ void add_plan(CommandLine& line) {
              "Text with a shape per line (seq=4096 heads=32 kv-heads=8 causal), or JSON",
              {.role = FileRole::input});
   CLI::Option* const model =
-      source.add("--model FILE", plan.model, "A model's config.json: heads and head_dim",
+      source.add("--model FILE", plan.model, "A model's config.json, for its shapes",
                  {.role = FileRole::input});
   const std::string group = "With --model";
   CLI::Option* const seq =
@@ -78,7 +83,10 @@ void add_plan(CommandLine& line) {
               {.group = group, .shows_usual = true, .needs = model});
   options.add("--dtype", plan.dtype, "fp16 or bf16 [the model's]",
               {.group = group, .needs = model});
-  options.add("--causal", plan.causal, "With the causal mask", {.group = group, .needs = model});
+  options.add("--causal", plan.causal, "With the causal mask, which decoders have anyway",
+              {.group = group, .needs = model});
+  options.add("--op", plan.op, "Problems of one operation alone [all]",
+              {.group = group, .needs = model});
   options.add("--training", plan.training, "Backward passes too", {.group = group, .needs = model});
   options.add("--out FILE", plan.out, "Write to a file instead of stdout",
               {.group = "Files", .role = FileRole::output});

@@ -174,7 +174,19 @@ TEST_F(PageData, APredictionSaysHowFarItMayBeOffAndWhatItCannotTellApart) {
   const Json answers = data()["fields"][0]["answers"];
   EXPECT_THAT(answers["best"].get<std::string>(), HasSubstr(", likely "));
   EXPECT_THAT(answers["significance"].get<std::string>(),
-              ::testing::ContainsRegex("uncertain by [0-9]+ %; 1 others"));
+              ::testing::ContainsRegex("uncertain by [0-9]+ %; 1 other lies within"));
+}
+
+/// Queries answer with a predicted choice, which met nobody in rounds.
+TEST_F(PageData, APredictedChoiceHasNoRatios) {
+  const std::vector<Finalist> chosen{{.result = predicted(tile(64, 64), 15.0)},
+                                     {.result = predicted(tile(32, 32), 12.0), .ratio = 0.8}};
+  store_.record_decision(run_, problem_of(512), fictional_gpu(), chosen, 0.02);
+  const Json json = data();
+  const Json& field = json["fields"][0];
+  EXPECT_EQ(field["decided"], false);
+  EXPECT_TRUE(value(json, field, 0, "ratio").is_null());
+  EXPECT_TRUE(value(json, field, 1, "tied").is_null());
 }
 
 TEST_F(PageData, TilesAndProgressFollowTheRows) {

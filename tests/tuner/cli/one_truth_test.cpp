@@ -131,7 +131,17 @@ const std::vector<Case> kCases{
     {"h100",
      {"--op", "softmax", "--rows", "512", "--columns", "1024"},
      {"--threads-per-row", "128", "--tile-rows", "1", "--held", "0"},
-     {"--threads-per-row", "512", "--tile-rows", "1", "--held", "0"}}};
+     {"--threads-per-row", "512", "--tile-rows", "1", "--held", "0"}},
+    {"l40s",
+     {"--op", "attention_serving", "--seq", "1", "--seq-kv", "1024", "--batch", "4"},
+     {"--deal", "ranges", "--tile", "16x64", "--stages", "1", "--page-copy", "row"},
+     {"--deal", "direct", "--tile", "16x64", "--stages", "2", "--page-copy", "row"}},
+    {"a100",
+     {"--op", "attention_backward", "--seq", "512"},
+     {"--form", "two_pass", "--tile", "64x64", "--stages", "1", "--order", "cyclic",
+      "--persistence", "grid", "--parts", "1"},
+     {"--form", "fused", "--dq-sum", "atomic", "--tile", "64x64", "--stages", "1", "--order",
+      "cyclic", "--persistence", "grid", "--parts", "1"}}};
 
 TEST_F(OneTruth, WhatWasPredictedAnswersInEveryOrderOfRuns) {
   for (const Case& asked : kCases) {

@@ -92,18 +92,37 @@ TEST_F(WorkListTest, NamesTheShapeThatIsWrong) {
   EXPECT_THAT(error_of([&] { read_shapes(directory_ / "absent.txt"); }), HasSubstr("absent.txt"));
 }
 
+/// Prompts and decoding steps; a configuration of experts has no dense MLP.
+TEST_F(WorkListTest, AModelPosesItsProjectionsMergedAsServersMergeThem) {
+  const std::string llama = R"("num_attention_heads": 32, "num_key_value_heads": 8,
+      "hidden_size": 4096, "intermediate_size": 14336, "hidden_act": "silu",
+      "vocab_size": 128256, "architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16")";
+  const auto config = file("llama.json", "{" + llama + "}");
+  EXPECT_THAT(
+      texts(read_model(config, {.lengths = {1024}, .batches = {2}})),
+      ElementsAre(
+          "attention b2 h32/8 s1024/1024 d128 bf16 causal", "gemm b1 m2 n6144 k4096 bf16 nt bf16",
+          "gemm b1 m2 n4096 k4096 bf16 nt bf16", "gemm b1 m2 n28672 k4096 bf16 nt bf16",
+          "gemm b1 m2 n4096 k14336 bf16 nt bf16", "gemm b1 m2048 n6144 k4096 bf16 nt bf16",
+          "gemm b1 m2048 n4096 k4096 bf16 nt bf16", "gemm b1 m2048 n28672 k4096 bf16 nt bf16",
+          "gemm b1 m2048 n4096 k14336 bf16 nt bf16", "gemm b1 m2 n128256 k4096 bf16 nt bf16"));
+  const auto experts = file("experts.json", "{" + llama + R"(, "num_local_experts": 8})");
+  EXPECT_EQ(read_model(experts, {.lengths = {1024}, .batches = {2}}).size(), 6U);
+  const auto endless = [&] { read_model(config, {.lengths = {1 << 24}, .batches = {1 << 20}}); };
+  EXPECT_THAT(error_of(endless), HasSubstr("llama.json"));
+}
+
 TEST_F(WorkListTest, ReadsAModelsConfiguration) {
   const auto path = file("config.json",
                          R"({"num_attention_heads": 32, "num_key_value_heads": 8,
-                             "hidden_size": 4096, "head_dim": null, "torch_dtype": "bfloat16"})");
+                             "head_dim": 128, "torch_dtype": "bfloat16"})");
   EXPECT_THAT(texts(read_model(path, {.lengths = {512, 8192}, .batches = {1, 4}, .causal = true})),
               ElementsAre("attention b1 h32/8 s512/512 d128 bf16 causal",
                           "attention b4 h32/8 s512/512 d128 bf16 causal",
                           "attention b1 h32/8 s8192/8192 d128 bf16 causal",
                           "attention b4 h32/8 s8192/8192 d128 bf16 causal"));
-  const auto nested = file("nested.json",
-                           R"({"text_config": {"num_attention_heads": 16, "head_dim": 256,
-                               "hidden_size": 2560}})");
+  const auto nested =
+      file("nested.json", R"({"text_config": {"num_attention_heads": 16, "head_dim": 256}})");
   EXPECT_THAT(texts(read_model(nested, {.lengths = {64}, .dtype = DType::bf16})),
               ElementsAre("attention b1 h16/16 s64/64 d256 bf16"));
 }
