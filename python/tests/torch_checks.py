@@ -8,6 +8,7 @@ the overhead per call. Prints what it finds; ends with 1 when a check fails.
 
 import contextlib
 import ctypes
+import itertools
 import math
 import os
 import random
@@ -127,6 +128,35 @@ def check_random_gradients(count=100):
         assert error <= 2 * TOLERANCE[dtype], (error, q.shape, q.stride(), k.shape, causal, dtype)
     print(f"{count} random gradients: worst relative L2 error",
           ", ".join(f"{dtype}: {error:.2e}" for dtype, error in worst.items()))
+
+
+def gradients_of_both(attention, inputs, d_o, d_lse, with_o):
+    """Of a loss of the log-sum-exps, which V takes no part in, or of both results."""
+    with torch.enable_grad():
+        out, lse = attention(*inputs)
+        results = ((out, d_o.to(out.dtype)), (lse, d_lse)) if with_o else ((lse, d_lse),)
+        return torch.autograd.grad([one for one, _ in results], inputs[:3 if with_o else 2],
+                                   [gradient for _, gradient in results])
+
+
+def check_gradients_of_lse():
+    """Here and on a thread that never touched CUDA."""
+    worst = 0.0
+    for head_dim, causal, dtype, with_o in itertools.product(
+            (64, 128, 256), (False, True), TOLERANCE, (False, True)):
+        q, k, v, d_o = [torch.randn(2, heads, length, head_dim, device="cuda", dtype=dtype)
+                        for heads, length in ((4, 200), (2, 300), (2, 300), (4, 200))]
+        d_lse = torch.randn(2, 4, 200, device="cuda")
+
+        def of(attention, *inputs):
+            return gradients_of_both(attention, leaves(*inputs), d_o, d_lse, with_o)
+        exact = of(lambda *t: math_sdpa(*t, causal), q.float(), k.float(), v.float())
+        for run in (in_new_thread, lambda action: action()):
+            found = run(lambda: of(lambda *t: swr.sdpa(*t, causal=causal, return_lse=True), q, k, v))
+            error = max(relative_error(a, b) for a, b in zip(found, exact))
+            assert error <= 2 * TOLERANCE[dtype], (error, head_dim, causal, dtype, with_o)
+            worst = max(worst, error)
+    print(f"gradients through log-sum-exps: worst relative L2 error {worst:.1e}")
 
 
 def check_backward_modes():
@@ -511,9 +541,9 @@ def measure_overhead():
 def main():
     print("torch", torch.__version__, "on", torch.cuda.get_device_name())
     failures = 0
-    checks = (check_threads, check_random_shapes, check_random_gradients, check_random_products, check_streams,
-              check_graph, check_matmul_graph, check_grouped, check_refusals, check_compile, check_backward_modes,
-              check_matmul_compile, check_empty, check_large_batches, check_alpha_zero, check_few_keys, check_fork,
+    checks = (check_threads, check_random_shapes, check_random_gradients, check_gradients_of_lse,
+              check_random_products, check_streams, check_graph, check_matmul_graph, check_grouped,
+              check_refusals, check_compile, check_backward_modes, check_matmul_compile, check_empty, check_large_batches, check_alpha_zero, check_few_keys, check_fork,
               measure_overhead)
     for check in [one for one in checks if not sys.argv[1:] or one.__name__ in sys.argv[1:]]:
         try:

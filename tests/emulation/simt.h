@@ -604,8 +604,9 @@ inline float __uint_as_float(unsigned bits) {
 }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
-inline float __shfl_xor_sync(unsigned /*mask*/, float value, int distance) {
-  return emulation::collective<float>(value, [&](const auto& values, auto& results) {
+template <typename Value>
+Value __shfl_xor_sync(unsigned /*mask*/, Value value, int distance) {
+  return emulation::collective<Value>(value, [&](const auto& values, auto& results) {
     for (std::size_t lane = 0; lane < 32; ++lane) {
       results[lane] = values[lane ^ static_cast<std::size_t>(distance)];
     }

@@ -117,20 +117,28 @@ __device__ inline void prepare_for(const AttentionBackwardParams& params) {
   }
 }
 
-/// Sums of a Q tile to dQ.
+/// Sums of a Q tile to dQ. As many are read together as a compiler leaves together: it moves no
+/// read before a write.
 template <auto C>
 __device__ inline void finish_dq(const AttentionBackwardParams& params) {
   const QTile tile = q_tile_of_cta<C>(params);
   const DqShare<C> share(params, tile.head, tile.index);
   constexpr int kGroups = C.dq_columns() / 8;
+  constexpr int kFours = kGroups > 4 ? 2 : 1;
 #pragma unroll
   for (int m = 0; m < C.dq_blocks(); ++m) {
-#pragma unroll 4
-    for (int n = 0; n < kGroups; ++n) {
-      if (share.column() + 8 * n < C.head_dim) {  // Those beyond are padding.
-        float values[4];
-        share.read(m * kGroups + n, values);
-        share.write(m, n, values);
+#pragma unroll
+    for (int first = 0; first < kGroups; first += 4 * kFours) {
+      float values[kFours][4][4] = {};
+#pragma unroll
+      for (int i = 0; i < 4 * kFours; ++i) {
+        if (share.has_group(first + i)) {
+          share.read(m * kGroups + first + i, values[i / 4][i % 4]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kFours; ++i) {
+        share.write_four(m, first + 4 * i, values[i]);
       }
     }
   }
@@ -151,6 +159,8 @@ __device__ inline void add_parts(const AttentionBackwardParams& params, const fl
     const float* source =
         parts + (static_cast<long long>(head) * params.seq_kv + row) * Columns + column;
     float4 sum = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    // More would take registers from all CTAs, also those that have no parts.
+#pragma unroll 4
     for (int part = 0; part < params.parts; ++part) {
       const float4 more = __ldcg(reinterpret_cast<const float4*>(source));
       sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);

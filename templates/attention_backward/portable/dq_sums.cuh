@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/portable/query_rows.cuh"
+#include "attention/portable/tile_copy.cuh"
 #include "attention_backward/config.h"
 #include "attention_backward/portable/key_work.cuh"
 #include "attention_backward/portable/products.cuh"
@@ -23,6 +24,24 @@ __device__ inline void store_pair(char* global, unsigned pair) {
     auto* const elements = reinterpret_cast<unsigned short*>(global);
     elements[0] = static_cast<unsigned short>(pair);
     elements[1] = static_cast<unsigned short>(pair >> 16);
+  }
+}
+
+/// Lane l of every four has had word i of row i and column l, and has that of row l and column i
+/// after. All lanes of the warp.
+__device__ inline void transpose_in_quad(unsigned (&words)[4]) {
+#pragma unroll
+  for (int distance = 1; distance < 4; distance *= 2) {
+    const bool upper = (threadIdx.x & static_cast<unsigned>(distance)) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & distance) == 0) {
+        const unsigned sent = upper ? words[i] : words[i + distance];
+        const unsigned got = __shfl_xor_sync(0xffffffffU, sent, distance);
+        words[i] = upper ? got : words[i];
+        words[i + distance] = upper ? words[i + distance] : got;
+      }
+    }
   }
 }
 
@@ -65,11 +84,18 @@ class DqShare {
     float* const first = sums(index) - lane() * (kTogether ? 4 : 1);
     *reinterpret_cast<float4*>(first + 4 * lane()) = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
   }
-  /// What atomic additions have left.
+  /// Whether group `n` of columns is one of the share's and no padding.
+  __device__ bool has_group(int n) const {
+    return n < C.dq_columns() / 8 && column() + 8 * n < C.head_dim;
+  }
+  /// What additions have left.
   __device__ void read(int index, float (&values)[4]) const {
-    if constexpr (C.wide_adds) {
+    if constexpr (kTogether) {
       const float4 four = __ldcg(reinterpret_cast<const float4*>(sums(index)));
-      assign(values, four);
+      values[0] = four.x;
+      values[1] = four.y;
+      values[2] = four.z;
+      values[3] = four.w;
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -94,24 +120,38 @@ class DqShare {
 
   /// Writes dQ of a fragment: block `m` of rows, group `n` of columns.
   __device__ void write(int m, int n, const float (&values)[4]) const {
-    constexpr int kElementBytes = 2;
-    const GlobalRows target = head_rows(params_.dq, params_.dq_strides, head_ / params_.heads_q,
-                                        head_ % params_.heads_q, params_.seq_q);
-    const int first = q_tile_ * C.tile_m + row() + 16 * m + lane() / 4;
     const int at = (column() + 8 * n + lane() % 4 * 2) * kElementBytes;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      if (first + 8 * half < params_.seq_q) {
-        store_pair<C.alignment_bytes>(
-            target.address(first + 8 * half) + at,
-            ptx::cvt_rn_x2<C.dtype>(values[2 * half] * params_.scale,
-                                    values[2 * half + 1] * params_.scale));
+      if (row_of(m, half) < params_.seq_q) {
+        store_pair<C.alignment_bytes>(dq_rows().address(row_of(m, half)) + at,
+                                      rounded(values, half));
+      }
+    }
+  }
+  /// The same for groups [n, n + 4), of which a lane writes one: eight columns of a row.
+  __device__ void write_four(int m, int n, const float (&values)[4][4]) const {
+    const int own = n + lane() % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      unsigned words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] = rounded(values[i], half);
+      }
+      transpose_in_quad(words);
+      if (row_of(m, half) < params_.seq_q && has_group(own)) {
+        copy_out<kDqRows>(dq_rows().address(row_of(m, half)) + (column() + 8 * own) * kElementBytes,
+                          make_uint4(words[0], words[1], words[2], words[3]));
       }
     }
   }
 
  private:
+  static constexpr int kElementBytes = 2;
   static constexpr int kFragmentFloats = 128;
+  static constexpr PortableAttentionConfig kDqRows =
+      backward::rows_config(C.head_dim, C.warps, C.alignment_bytes, C.smem_swizzle);
   static constexpr bool kTogether = C.dq_sum == DqSum::ordered || C.wide_adds;
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x % 32); }
@@ -119,11 +159,17 @@ class DqShare {
     const int q_tiles = ceil_div(params_.seq_q, C.tile_m);
     return (static_cast<long long>(head_) * q_tiles + q_tile_) * C.warps + warp_;
   }
-  __device__ static void assign(float (&values)[4], const float4& four) {
-    values[0] = four.x;
-    values[1] = four.y;
-    values[2] = four.z;
-    values[3] = four.w;
+  __device__ GlobalRows dq_rows() const {
+    return head_rows(params_.dq, params_.dq_strides, head_ / params_.heads_q,
+                     head_ % params_.heads_q, params_.seq_q);
+  }
+  /// The lane's row of half `half` of block `m`, and two of its columns there.
+  __device__ int row_of(int m, int half) const {
+    return q_tile_ * C.tile_m + row() + 16 * m + 8 * half + lane() / 4;
+  }
+  __device__ unsigned rounded(const float (&values)[4], int half) const {
+    return ptx::cvt_rn_x2<C.dtype>(values[2 * half] * params_.scale,
+                                   values[2 * half + 1] * params_.scale);
   }
 
   const AttentionBackwardParams& params_;
