@@ -139,9 +139,9 @@ const std::vector<Case> kCases{
     {"a100",
      {"--op", "attention_backward", "--seq", "512"},
      {"--form", "two_pass", "--tile", "64x64", "--stages", "1", "--order", "cyclic",
-      "--persistence", "grid", "--parts", "1"},
+      "--persistence", "grid", "--parts", "1", "--rows-at-once", "32", "--query-tile-m", "64"},
      {"--form", "fused", "--dq-sum", "atomic", "--tile", "64x64", "--stages", "1", "--order",
-      "cyclic", "--persistence", "grid", "--parts", "1"}}};
+      "cyclic", "--persistence", "grid", "--parts", "1", "--rows-at-once", "32"}}};
 
 TEST_F(OneTruth, WhatWasPredictedAnswersInEveryOrderOfRuns) {
   for (const Case& asked : kCases) {
