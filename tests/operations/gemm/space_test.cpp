@@ -158,6 +158,15 @@ TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {
   EXPECT_TRUE(any(many, ordered));
 }
 
+TEST(GemmSpace, FillsSmsWithPartsOfKThatWaitForLoads) {
+  // 45 tiles: eight parts of each are two or three CTAs of every SM.
+  const auto in_eight = [](const GemmVariant& v) {
+    return v.family == Family::portable && v.tile_m == 32 && v.tile_n == 64 && v.splits == 8;
+  };
+  EXPECT_TRUE(any(enumerate_space(odd_product(24, 2862, 8092), h200(), {}), in_eight));
+  EXPECT_FALSE(any(enumerate_space(product(24, 2864, 8096), h200(), {}), in_eight));
+}
+
 TEST(GemmSpace, OffersWidthsThatFillRoundsAndFoursWhereOneRoundHoldsAllTiles) {
   // 24 rows of 128 times 5 columns of 200 are one round; 8 of 128 times 15 of 144 are another.
   const auto fitted = [](const GemmVariant& v) { return v.tile_m == 128 && v.tile_n == 200; };
