@@ -158,6 +158,17 @@ TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {
   EXPECT_TRUE(any(many, ordered));
 }
 
+TEST(GemmSpace, TheClosedFormLeavesRoomForClustersOfFourAndStoresThroughTheCopyEngine) {
+  const auto chosen = [](const GemmProblem& problem) {
+    return gemm_operation().modelled_variant(problem, h200())->as<GemmVariant>();
+  };
+  // 32 clusters took two rounds on an H200, 30 one.
+  const GemmVariant four = chosen(product(1024, 2112, 7168));
+  const int tiles = 1024 / four.tile_m * ((2112 + four.tile_n - 1) / four.tile_n);
+  EXPECT_TRUE(four.cluster_m * four.cluster_n < 4 || tiles <= 120) << four.tile_n;
+  EXPECT_EQ(chosen(product(5416, 7128, 16)).family, Family::hopper) << "C is all there is";
+}
+
 TEST(GemmSpace, FillsSmsWithPartsOfKThatWaitForLoads) {
   // 45 tiles: eight parts of each are two or three CTAs of every SM.
   const auto in_eight = [](const GemmVariant& v) {
