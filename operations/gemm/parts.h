@@ -48,6 +48,11 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& variant,
 GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& device);
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index);
 
+/// From asking for a k-block to its arrival, of a CTA whose other stages are under way, too.
+inline constexpr double kLoadLatencyUs = 0.8;
+/// Of the GPU's places, those that clusters of a variant find: a GPC holds whole clusters.
+double places_share(const GemmVariant& variant);
+
 /// What lines of A and of B cost the copy engine and L2 against lines that start where L2's do, by
 /// the pitch of packed rows.
 struct LineCosts {
@@ -59,13 +64,16 @@ LineCosts line_costs_of(const GemmProblem& problem, Family family);
 /// memory gives.
 double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s);
 
-/// Clocks of a k-block that the portable family loads through registers, as it does at addresses
-/// that are even and no more: the SM's units for loads, and until they arrive.
-struct RegisterLoads {
+/// Clocks of a k-block whose rows are no whole 16 bytes, in the portable family: the SM's units for
+/// loads beyond those of whole rows, and the wait for loads to registers, where addresses are even
+/// and no more.
+struct OddLoads {
   double issue_clocks = 0.0;
   double wait_clocks = 0.0;
 };
-RegisterLoads register_loads_of(const GemmProblem& problem, const GemmVariant& variant);
+OddLoads odd_loads_of(const GemmProblem& problem, const GemmVariant& variant);
+/// How many CTAs of an SM splits of k may give work to.
+int ctas_to_fill(const GemmProblem& problem, Family family);
 /// What threads that store odd rows of a tile of C cost beyond its epilogue.
 double odd_store_clocks(const GemmProblem& problem, const GemmVariant& variant);
 long long a_row_bytes(const GemmProblem& problem);

@@ -25,7 +25,6 @@ constexpr double kSmL2BytesPerClock = 64.0;
 constexpr double kL2Share = 0.63;
 /// Of one SM that streams.
 constexpr double kPullBytesPerClock = 36.0;
-constexpr double kLatencyUs = 0.8;
 constexpr double kSmemBytesPerClock = 128.0;
 
 constexpr double kLaunchUs = 1.2;
@@ -45,7 +44,7 @@ constexpr double kClusterBytesPerClock = 14.0;
 /// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
 constexpr double kLargeClusterShare = 0.89;
 constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
-constexpr double kFoursShare = 0.97;  ///< 128 of 132 SMs: every GPC has whole fours.
+constexpr double kFoursShare = 0.91;  ///< Dies differ: of 132 SMs 32 fours fit one and 30 another.
 
 /// Reading and writing at once, of what memory gives; and the second launch.
 constexpr double kCopyShare = 0.8;
@@ -54,9 +53,12 @@ constexpr double kCopyLaunchUs = 1.5;
 /// million of the latter (experiments/gemm).
 constexpr double kWordStoreClocks = 0.2;
 constexpr double kScatteredStoreClocks = 1.0;
+constexpr double kPairStoreClocks = 0.5;  ///< Portable, whole rows: four sizes of k 16 to 32.
 /// A warp's two loads of neighbouring 16 bytes of each lane and a store: about 14 lines of L1.
 constexpr double kWarpLoadClocks = 16.0;
 constexpr double kWarpLoadLatency = 900.0;
+/// Each of a warp's copies of pieces of 4 or 8 bytes touches the lines of all its rows: 4 to 8.
+constexpr double kWarpPieceClocks = 6.0;
 
 constexpr int kHopperRows = 64;
 constexpr int kMostStages = 12;
@@ -142,6 +144,13 @@ int deepest_stages(const GemmProblem& problem, GemmVariant variant, const Device
 /// TMA takes rows at multiples of 16 bytes.
 bool copies_rows(const GemmProblem& problem, Family family) {
   return family == Family::hopper && problem.alignment_bytes < 16;
+}
+
+/// Measured on an H200 alone.
+double store_clocks(const GemmProblem& problem, const GemmVariant& v, const DeviceInfo& device) {
+  const bool in_pairs =
+      v.family == Family::portable && problem.alignment_bytes >= 4 && device.sm_arch == kHopperArch;
+  return in_pairs ? kPairStoreClocks * v.tile_m * v.tile_n : odd_store_clocks(problem, v);
 }
 
 struct QuickCandidate {
@@ -317,8 +326,9 @@ class Candidates {
           variant.promote_every = promotion(tile_k);
           add(variant);
           const long long few = tiles(variant);
-          for (const int parts : {2, 4, 8}) {
-            if (few * parts <= 2LL * device_.sm_count && few < device_.sm_count &&
+          const long long most = 1LL * ctas_to_fill(problem_, Family::portable) * device_.sm_count;
+          for (const int parts : {2, 4, 8, 16}) {
+            if (few * parts <= most && few < device_.sm_count &&
                 ceil_div(problem_.k, tile_k) / parts >= kLeastBlocksPerPart) {
               variant.splits = parts;
               add(variant);
@@ -348,6 +358,10 @@ class Candidates {
 
 }  // namespace
 
+double places_share(const GemmVariant& v) {
+  return v.cluster_k > 2 ? kLargeClusterShare : v.cluster_m * v.cluster_n > 2 ? kFoursShare : 1.0;
+}
+
 long long a_row_bytes(const GemmProblem& problem) {
   return 1LL * (problem.layout == GemmLayout::tn ? problem.m : problem.k) *
          element_bytes(problem.dtype);
@@ -375,16 +389,25 @@ double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s)
   return kCopyLaunchUs + 2 * copied / (kCopyShare * gb_per_s * 1e3);
 }
 
-RegisterLoads register_loads_of(const GemmProblem& problem, const GemmVariant& v) {
-  if (v.family != Family::portable || problem.alignment_bytes >= 4) {
+OddLoads odd_loads_of(const GemmProblem& problem, const GemmVariant& v) {
+  constexpr double kChunkBytes = 16.0;
+  if (v.family != Family::portable || problem.alignment_bytes >= kChunkBytes) {
     return {};
   }
-  constexpr double kChunkBytes = 16.0;
   constexpr double kAtOnce = 4.0;
   const double warps = v.warps_m * v.warps_n;
   const double bytes = 1.0 * element_bytes(problem.dtype) * (v.tile_m + v.tile_n) * v.tile_k;
   const double of_warp = bytes / (32 * kChunkBytes * warps);
+  if (problem.alignment_bytes >= 4) {
+    const double more_pieces = kChunkBytes / problem.alignment_bytes - 1;
+    return {of_warp * warps * more_pieces * kWarpPieceClocks, 0.0};
+  }
   return {of_warp * warps * kWarpLoadClocks, std::ceil(of_warp / kAtOnce) * kWarpLoadLatency};
+}
+
+/// Those that wait for loads to registers wait together.
+int ctas_to_fill(const GemmProblem& problem, Family family) {
+  return family == Family::portable && problem.alignment_bytes < 4 ? 4 : 2;
 }
 
 double odd_store_clocks(const GemmProblem& problem, const GemmVariant& v) {
@@ -406,9 +429,8 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                         ceil_div(product_columns(problem), v.tile_n * v.cluster_n) * v.cluster_m *
                         v.cluster_n * problem.batch;
   const double ctas = places * v.splits * v.cluster_k;
-  const double share = v.cluster_k > 2 ? kLargeClusterShare : cluster > 2 ? kFoursShare : 1.0;
   const double slots =
-      std::max(1.0, std::floor(std::floor(sms * resident * share) / cluster)) * cluster;
+      std::max(1.0, std::floor(std::floor(sms * resident * places_share(v)) / cluster)) * cluster;
   const double rounds = std::ceil(ctas / slots);
   const double together = std::min<double>(resident, std::ceil(ctas / sms));
   const double blocks =
@@ -420,17 +442,21 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double loaded = 1.0 * element_bytes(problem.dtype) * v.tile_k * (a_lines + b_lines);
   const double line_cost = (lines.a * a_lines + lines.b * b_lines) / (a_lines + b_lines);
   const double sm_rate = kSmL2BytesPerClock / line_cost;
-  const RegisterLoads by_registers = register_loads_of(problem, v);
-  const double products = product_clocks(problem, v, device) + by_registers.issue_clocks;
+  const OddLoads by_threads = odd_loads_of(problem, v);
+  const double products = product_clocks(problem, v, device) + by_threads.issue_clocks;
   const double step = std::max({together * products, together * loaded / sm_rate, kLeastStepClocks,
-                                products + by_registers.wait_clocks});
+                                products + by_threads.wait_clocks});
   const double tile_elements = 1.0 * v.tile_m * v.tile_n;
   const double epilogue = kEpilogueClocks +
                           2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock) +
-                          odd_store_clocks(problem, v) / v.cluster_k;
-  const bool is_hidden = v.mainloop == GemmMainloop::pingpong && v.family == Family::hopper;
-  const double epilogues = is_hidden ? 1.0 : rounds > 1 ? rounds * 0.5 : rounds * together;
-  const double sm_us = (kFillClocks + rounds * blocks * step + epilogues * epilogue) / kClocksPerUs;
+                          store_clocks(problem, v, device) / v.cluster_k;
+  const bool alternates = v.mainloop == GemmMainloop::pingpong && v.family == Family::hopper;
+  // Of consumers that alternate, what is longer than the other's products is not hidden.
+  const double longer = std::max(0.0, epilogue - blocks * step) / 2;
+  const double epilogues = alternates   ? epilogue + rounds * longer
+                           : rounds > 1 ? rounds * 0.5 * epilogue
+                                        : rounds * together * epilogue;
+  const double sm_us = (kFillClocks + rounds * blocks * step + epilogues) / kClocksPerUs;
 
   const double l2_rate = kL2Share * kSmL2BytesPerClock * sms * kClocksPerUs;
   const double written =
@@ -452,7 +478,7 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double busiest = on_busiest * blocks * loaded;
   const double in_flight = std::max(1, v.stages - 1) * loaded * together;
   const double pull_us = busiest / std::min(std::min(kPullBytesPerClock, sm_rate) * kClocksPerUs,
-                                            in_flight / kLatencyUs);
+                                            in_flight / kLoadLatencyUs);
 
   double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us}) +
                    row_copies_us(problem, v.family, device.dram_gb_per_s);

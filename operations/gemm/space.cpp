@@ -336,17 +336,19 @@ class Enumeration {
     return all;
   }
 
-  /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU.
+  /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU;
+  /// more where CTAs wait for loads.
   Values splits(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerSplit = 4;
     if (variant.cluster_k > 1 || is_grouped()) {
       return {1LL};
     }
     const long long tiles = schedule_of(problem_, variant).work_items();
+    const long long most = 1LL * ctas_to_fill(problem_, family_) * device_.sm_count;
     const int k_blocks = ceil_div(problem_.k, variant.tile_k);
     Values values{1LL};
     for (const int splits : {2, 3, 4, 5, 6, 8, 12, 16}) {
-      if (tiles * splits <= 2LL * device_.sm_count && k_blocks / splits >= kLeastBlocksPerSplit &&
+      if (tiles * splits <= most && k_blocks / splits >= kLeastBlocksPerSplit &&
           tiles < device_.sm_count) {
         values.emplace_back(static_cast<long long>(splits));
       }

@@ -32,7 +32,7 @@ double step_clocks(const GemmProblem& problem, const GemmVariant& variant,
   const double bytes = 1.0 * element_bytes(dtype) * variant.tile_k *
                        (static_cast<double>(variant.tile_m) / variant.cluster_n +
                         static_cast<double>(variant.tile_n) / variant.cluster_m);
-  const RegisterLoads loads = register_loads_of(problem, variant);
+  const OddLoads loads = odd_loads_of(problem, variant);
   return kFixedClocks + std::max(products, bytes / l2_bytes_per_clock) + loads.issue_clocks +
          loads.wait_clocks / kMostResident;
 }

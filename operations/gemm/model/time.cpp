@@ -6,6 +6,7 @@
 #include "operations/attention/model/time.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/parts.h"
+#include "operations/quick_rates.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -62,6 +63,7 @@ struct TileCosts {
   double wait_clocks = 0.0;      ///< For loads of a k-block that products do not hide.
   double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
   double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
+  double arrival_us = 0.0;       ///< Of a k-block, with as many under way as stages allow.
   bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
   double l2_rate_factor = 1.0;   ///< Over the profile's.
   double launch_us = kLaunchUs;
@@ -131,6 +133,7 @@ TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
                              2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock) +
                              odd_store_clocks(problem, variant) / config.cluster_k,
           .exchange_clocks = exchange_clocks(config, m),
+          .arrival_us = kLoadLatencyUs / std::max(1, config.stages - 1),
           .hides_epilogues = config.mainloop == GemmMainloop::pingpong,
           .l2_rate_factor = kCopyEngineFactor,
           .launch_us = kOverlappingLaunchUs};
@@ -140,7 +143,7 @@ TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
 /// shared memory. Every warp reads its rows of A and columns of B, cp.async writes both.
 TileCosts tile_costs(const PortableGemmConfig& config, const GemmProblem& problem,
                      const GemmVariant& variant, const GpuProfile& profile) {
-  const RegisterLoads loads = register_loads_of(problem, variant);
+  const OddLoads loads = odd_loads_of(problem, variant);
   const double flop = 2.0 * config.tile_m * config.tile_n * config.tile_k;
   const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
                             config.warps_m * static_cast<double>(config.b_tile_bytes()) +
@@ -187,11 +190,6 @@ double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary, double l
   return line_cost * looked_up + static_cast<double>(summary.write_sectors) * passes_over_c;
 }
 
-/// A smooth maximum, as for attention (docs/model.md).
-double overlapped(double a, double b, double c) {
-  return std::pow(std::pow(a, 4) + std::pow(b, 4) + std::pow(c, 4), 0.25);
-}
-
 }  // namespace
 
 GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& variant,
@@ -212,6 +210,7 @@ GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& var
                                    static_cast<double>(profile.l2_effective_bytes)));
   launch.partition_runs = profile.l2_partition_runs;
   launch.neighbours = profile.device.sm_arch == kHopperArch ? kNeighbours : 1;
+  launch.places_share = places_share(variant);
   return launch;
 }
 
@@ -258,10 +257,12 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   const double memory_gb_per_s = profile.device.dram_gb_per_s * profile.dram_efficiency;
   prediction.copy_us = row_copies_us(problem, variant.family, memory_gb_per_s);
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);
-  prediction.time_us = tile.launch_us + overlapped(sm_us, prediction.l2_us, prediction.dram_us) +
-                       prediction.split_us + prediction.copy_us;
+  prediction.time_us =
+      tile.launch_us +
+      smooth_max({sm_us, steps * tile.arrival_us, prediction.l2_us, prediction.dram_us}) +
+      prediction.split_us + prediction.copy_us;
   prediction.latency_us = prediction.time_us - prediction.copy_us -
-                          overlapped(prediction.matrix_us, prediction.l2_us, prediction.dram_us);
+                          smooth_max({prediction.matrix_us, prediction.l2_us, prediction.dram_us});
   prediction.relative_error = profile.prediction_error("gemm");
   return prediction;
 }

@@ -60,7 +60,8 @@ struct WholeL2 {
 }  // namespace
 
 long long GemmLaunch::resident_clusters() const {
-  const int places = std::max(1, sm_count * ctas_per_sm / schedule.ctas_per_cluster());
+  const auto found = static_cast<int>(places_share * sm_count * ctas_per_sm);
+  const int places = std::max(1, found / schedule.ctas_per_cluster());
   return std::min<long long>(places, clusters());
 }
 
@@ -69,7 +70,7 @@ bool operator<(const GemmLaunch& a, const GemmLaunch& b) {
   const auto machine = [](const GemmLaunch& launch) {
     return std::tie(launch.element_bytes, launch.c_element_bytes, launch.sm_count,
                     launch.ctas_per_sm, launch.workers, launch.l2_partitions, launch.partition_runs,
-                    launch.neighbours);
+                    launch.neighbours, launch.places_share);
   };
   return order != 0 ? order < 0 : machine(a) < machine(b);
 }

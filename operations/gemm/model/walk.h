@@ -36,6 +36,7 @@ struct GemmLaunch {
   std::vector<int> partition_runs{};  ///< As ScheduleShape::partition_runs.
   /// Successive SMs whose equal requests can meet on their way to L2; 1 where none can.
   int neighbours = 1;
+  double places_share = 1.0;  ///< Of sm_count * ctas_per_sm places, those that clusters find.
 
   long long clusters() const {
     return schedule.clusters(workers > 0 ? workers : sm_count * ctas_per_sm);

@@ -158,6 +158,26 @@ TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {
   EXPECT_TRUE(any(many, ordered));
 }
 
+TEST(GemmSpace, TheClosedFormLeavesRoomForClustersOfFourAndStoresThroughTheCopyEngine) {
+  const auto chosen = [](const GemmProblem& problem) {
+    return gemm_operation().modelled_variant(problem, h200())->as<GemmVariant>();
+  };
+  // 32 clusters took two rounds on an H200, 30 one.
+  const GemmVariant four = chosen(product(1024, 2112, 7168));
+  const int tiles = 1024 / four.tile_m * ((2112 + four.tile_n - 1) / four.tile_n);
+  EXPECT_TRUE(four.cluster_m * four.cluster_n < 4 || tiles <= 120) << four.tile_n;
+  EXPECT_EQ(chosen(product(5416, 7128, 16)).family, Family::hopper) << "C is all there is";
+}
+
+TEST(GemmSpace, FillsSmsWithPartsOfKThatWaitForLoads) {
+  // 45 tiles: eight parts of each are two or three CTAs of every SM.
+  const auto in_eight = [](const GemmVariant& v) {
+    return v.family == Family::portable && v.tile_m == 32 && v.tile_n == 64 && v.splits == 8;
+  };
+  EXPECT_TRUE(any(enumerate_space(odd_product(24, 2862, 8092), h200(), {}), in_eight));
+  EXPECT_FALSE(any(enumerate_space(product(24, 2864, 8096), h200(), {}), in_eight));
+}
+
 TEST(GemmSpace, OffersWidthsThatFillRoundsAndFoursWhereOneRoundHoldsAllTiles) {
   // 24 rows of 128 times 5 columns of 200 are one round; 8 of 128 times 15 of 144 are another.
   const auto fitted = [](const GemmVariant& v) { return v.tile_m == 128 && v.tile_n == 200; };
