@@ -93,8 +93,18 @@ class GemmConsumer {
     Scales scales(params_, extras, job.m + first_row() + warp_row() + lane_row(), job.n);
     fetch(job, 0, stage_, scales);
     int step = 0;
-    for (; step + C.promote_steps() <= job.steps; step += C.promote_steps()) {
-      add_part<C.promote_steps()>(job, step, scales);
+    while (step + C.promote_steps() <= job.steps) {
+      if (kUnrollsRing && stage_.stage == 0 && step + C.stages <= job.steps) {
+#pragma unroll
+        for (int i = 0; i < C.stages; ++i) {
+          stage_.stage = i;
+          add_part<1>(job, step + i, scales);
+        }
+        step += C.stages;
+      } else {
+        add_part<C.promote_steps()>(job, step, scales);
+        step += C.promote_steps();
+      }
     }
     if constexpr (C.promote_steps() > 1) {
       for (; step < job.steps; ++step) {
@@ -244,7 +254,8 @@ class GemmConsumer {
   };
   /// In registers of the warp, where additions, which have no carry, give those of all products.
   __device__ __forceinline__ Operands operands_of(int stage) const {
-    return {lower_half(smem_.a(stage) + first_row() * C.kLineBytes), lower_half(smem_.b(stage))};
+    return {lower_half(smem_.a(0) + first_row() * C.kLineBytes) + stage * (C.a_tile_bytes() / 16),
+            lower_half(smem_.b(0)) + stage * (C.b_tile_bytes() / 16)};
   }
   /// Of the descriptor of lines at `shared`, the same in all lanes.
   __device__ __forceinline__ static unsigned lower_half(unsigned shared) {
@@ -322,6 +333,10 @@ class GemmConsumer {
   static constexpr bool kTakesTurnsByPart = C.scaling == Scaling::block && C.consumers == 2 &&
                                             C.mainloop == GemmMainloop::cooperative &&
                                             C.m_blocks() == 1;
+  /// In a whole turn of the ring places in it are constants, which would else cost 40 instructions
+  /// between parts. Clusters and wider tiles have no registers for it.
+  static constexpr bool kUnrollsRing =
+      C.promote_steps() == 1 && C.ctas_per_stage() == 1 && C.accumulator_registers() <= 192;
   /// Under a part's products the next part's first stage is waited for. Where a part fills the
   /// ring, it comes only once these products have been read.
   static constexpr bool kFetchesEarly = C.promote_steps() < C.stages;
