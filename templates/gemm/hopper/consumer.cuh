@@ -71,8 +71,7 @@ class GemmConsumer {
       if (step > 0) {
         ptx::wgmma_wait_group<1>();
         release(previous);
-      } else {
-        request_addends(job);
+        request_addend_early(job);
       }
       previous = stage_.stage;
       stage_.advance();
@@ -94,6 +93,9 @@ class GemmConsumer {
     fetch(job, 0, stage_, scales);
     int step = 0;
     while (step + C.promote_steps() <= job.steps) {
+      if (step > 0) {
+        request_addend_early(job);
+      }
       if (kUnrollsRing && stage_.stage == 0 && step + C.stages <= job.steps) {
 #pragma unroll
         for (int i = 0; i < C.stages; ++i) {
@@ -154,9 +156,6 @@ class GemmConsumer {
       }
       if (block == 0) {
         scales.take();
-        if (step == 0) {
-          request_addends(job);
-        }
       }
       const bool is_last_block = block + 1 == C.m_blocks();
       const bool is_last_part = step + Steps == job.steps;
@@ -182,13 +181,12 @@ class GemmConsumer {
     }
   }
 
-  /// Under the products: what is added to C is then there when they end.
-  __device__ __forceinline__ void request_addends(const GemmJob& job) {
+  /// Among the products, a panel at a time: what is added to C is then there when they end. None
+  /// before the second k-block: until then the copy engine may still read the slots.
+  __device__ __forceinline__ void request_addend_early(const GemmJob& job) {
     if constexpr (kAddsEarly<C>) {
-      const int row = job.m + first_row() + warp_row();
-      if (row < params_.m) {
-        request_first_addends<C>(smem_, params_, extras_, job, row, slot_);
-      }
+      request_addends<C>(smem_, params_, extras_, job, job.m + first_row() + warp_row(), slot_,
+                         requested_, requested_ + 1);
     }
   }
 
@@ -325,7 +323,7 @@ class GemmConsumer {
       }
     }
     scale_sums<C>(sums_, params_, extras_of(job), job, first_row());
-    store_sums<C>(sums_, smem_, params_, extras_, c_map_, job, first_row(), slot_);
+    store_sums<C>(sums_, smem_, params_, extras_, c_map_, job, first_row(), slot_, requested_);
   }
 
   /// Two consumers of a tile whose parts are scaled issue them alternately, so that one's products
@@ -355,7 +353,8 @@ class GemmConsumer {
   GemmSums<C> sums_;
   RingPosition<C.stages> stage_;
   RingPosition<C.kWorkSlots> job_;
-  int slot_ = 0;  ///< Next staging slot of this warp.
+  int slot_ = 0;       ///< Next staging slot of this warp.
+  int requested_ = 0;  ///< Panels of the tile whose addends have been requested.
 };
 
 }  // namespace swr::hopper
