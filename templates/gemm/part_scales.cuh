@@ -9,7 +9,8 @@
 
 namespace swr {
 
-/// Adds parts to a thread's sums, each times its scale of A and of B with Scaling::block.
+/// Adds parts to a thread's sums, each times its scale of A and of B with Scaling::block: scales
+/// are loaded, then taken for the parts that are added until the next are.
 ///
 /// The sums are `Blocks` blocks of rows, `BlockRows` apart, of `Columns` columns: element
 /// 4 j + 2 h + i of a block is column 8 j + i of its row half h, which is eight rows below.
@@ -21,7 +22,7 @@ class PartScales {
                                         int column)
       : params_(params), extras_(extras), row_(row), column_(column) {}
 
-  /// Loads the scales of A of 128 elements of k. They are used once products have been waited for.
+  /// Loads the scales of A of 128 elements of k.
   __device__ __forceinline__ void load_rows(int k_block) {
     if constexpr (C.scaling == Scaling::block) {
       const float* const of_rows =
@@ -45,13 +46,24 @@ class PartScales {
   /// Loads the scales of B of 128 elements of k.
   __device__ __forceinline__ void load_columns(int k_block) {
     if constexpr (C.scaling == Scaling::block) {
+      const int last = ((C.gated ? 2 : 1) * params_.n - 1) / kScaleBlock;
 #pragma unroll
-      for (int i = 0; i < kSegments; ++i) {
-        const int row = product_column<C, Columns>(params_, column_, i * kScaleColumns);
+      for (int i = 0; i < kScales; ++i) {
+        const int first = product_column<C, Columns>(params_, column_, i / kPerSpan * kSpan);
+        const int row = min_of(first / kScaleBlock + i % kPerSpan, last);
         // A byte offset of 32 bits costs one addition.
-        const unsigned offset = 4U * (row / kScaleBlock * extras_.b_scale_stride + k_block);
+        const unsigned offset = 4U * (row * extras_.b_scale_stride + k_block);
         b_[i] = __ldg(reinterpret_cast<const float*>(
             reinterpret_cast<const char*>(extras_.b_scales) + offset));
+      }
+    }
+  }
+
+  __device__ __forceinline__ void take() {
+    if constexpr (C.scaling == Scaling::block) {
+#pragma unroll
+      for (int i = 0; i < 2 * Blocks * kScales; ++i) {
+        factors_[i] = a_[i / kScales] * b_[i % kScales];
       }
     }
   }
@@ -60,8 +72,7 @@ class PartScales {
 #pragma unroll
     for (int i = 0; i < Columns / 2; ++i) {
       if constexpr (C.scaling == Scaling::block) {
-        const float scale = a_[2 * block + i % 4 / 2] * b_[i / 4 * 8 / kScaleColumns];
-        sums[i] = fmaf(part[i], scale, sums[i]);
+        sums[i] = fmaf(part[i], factor(2 * block + i % 4 / 2, i / 4 * 8), sums[i]);
       } else {
         sums[i] += part[i];
       }
@@ -69,21 +80,36 @@ class PartScales {
   }
 
  private:
-  static constexpr int kColumnsOfC = C.gated ? Columns / 2 : Columns;
-  /// Columns that share a scale of B wherever they lie: the largest power of two in kColumnsOfC.
-  static constexpr int kPower = kColumnsOfC & -kColumnsOfC;
-  static constexpr int kScaleColumns = kPower < kScaleBlock ? kPower : kScaleBlock;
-  static constexpr int kSegments = Columns / kScaleColumns;
+  /// Columns that lie together in B, which scales 128 of them alike.
+  static constexpr int kSpan = C.gated ? Columns / 2 : Columns;
+  /// Columns that share a scale wherever the span begins: the largest power of two in kSpan.
+  static constexpr int kPower = kSpan & -kSpan;
+  static constexpr int kAlike = kPower < kScaleBlock ? kPower : kScaleBlock;
+  /// Scales of a span at most, and of all columns.
+  static constexpr int kPerSpan = ceil_div(kScaleBlock - kAlike + kSpan, kScaleBlock);
+  static constexpr int kScales = kPerSpan * (Columns / kSpan);
 
   /// Of scale `i`, counted from the first row.
   __device__ __forceinline__ static int row_of(int i) { return BlockRows * (i / 2) + 8 * (i % 2); }
+
+  /// By scale `row` of A and the scale of B of column `column`. Where a span begins in its first
+  /// 128 columns decides between two scales at most.
+  __device__ __forceinline__ float factor(int row, int column) const {
+    const float* const factors = factors_ + row * kScales + column / kSpan * kPerSpan;
+    const int begin = column % kSpan / kAlike * kAlike;
+    const int first = begin / kScaleBlock;
+    const int second = (begin + kScaleBlock - kAlike) / kScaleBlock;
+    const bool is_first = column_ % kScaleBlock + begin < second * kScaleBlock;
+    return first == second || is_first ? factors[first] : factors[second];
+  }
 
   const GemmParams& params_;
   const GemmExtras& extras_;
   int row_;
   int column_;
   float a_[2 * Blocks];
-  float b_[kSegments];
+  float b_[kScales];
+  float factors_[2 * Blocks * kScales];
 };
 
 }  // namespace swr

@@ -194,6 +194,8 @@ extern "C" __global__ void swr_gemm_reference(
     }
     if (of.output_scaling == swr::Scaling::tensor) {
       value *= *extras.c_scales;
+      constexpr double kLargest = 448.0;  // Of e4m3, which nothing exceeds; NaN stays.
+      value = value > kLargest ? kLargest : value < -kLargest ? -kLargest : value;
     }
     expected[(item * params.m + row) * params.n + column] = static_cast<float>(value);
   }

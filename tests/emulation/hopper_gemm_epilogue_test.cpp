@@ -167,11 +167,14 @@ class Epilogue {
       sums[i / (C.tile_n / 2)][of_block] =
           sum_at(job.batch, row, job.n + column + (is_up ? params.n - C.c_columns() : 0));
     }
-    if (kAddsEarly<C> && job.m + first_row + warp_row() < params.m) {
-      request_first_addends<C>(smem, params, extras, job, job.m + first_row + warp_row(), slot);
+    int requested = 0;
+    if constexpr (kAddsEarly<C>) {  // One among the products, the others before C is written.
+      request_addends<C>(smem, params, extras, job, job.m + first_row + warp_row(), slot, requested,
+                         1);
     }
     scale_sums<C>(sums, params, extras, job, first_row);
-    store_sums<C>(sums, smem, params, extras, ptx::map_of(mapped_), job, first_row, slot);
+    store_sums<C>(sums, smem, params, extras, ptx::map_of(mapped_), job, first_row, slot,
+                  requested);
   }
 
   Size size_;
@@ -236,6 +239,20 @@ TEST(EmulatedHopperGemmEpilogue, AddsWhatLiesAnywhereOnce) {
   expect_exact<with(OutputType::bf16, 2, true)>();
   expect_exact<with(OutputType::fp16, 4, true)>();
   expect_exact<with(OutputType::fp32, 4, true)>();
+}
+
+/// Two blocks of rows of three panels, through two and four slots.
+TEST(EmulatedHopperGemmEpilogue, SlotsOfAddendsAreRefilledAcrossBlocks) {
+  constexpr auto kOf = [](int stages, int alignment_bytes) {
+    HopperGemmConfig config = with(OutputType::bf16, alignment_bytes, true);
+    config.tile_m = 256;
+    config.stages = stages;
+    return config;
+  };
+  static_assert(kOf(4, 16).staging_slots() == 2 && kOf(3, 16).staging_slots() == 4);
+  expect_exact<kOf(4, 16)>();
+  expect_exact<kOf(3, 16)>();
+  expect_exact<kOf(4, 2)>();
 }
 
 TEST(EmulatedHopperGemmEpilogue, ReadsABiasOfAnOddNumberOfColumns) {

@@ -290,6 +290,20 @@ TEST(EmulatedFusedGemm, ScalesOfEveryRecipe) {
             kFp32Error);
 }
 
+constexpr PortableGemmConfig wide_blocks(int tile_n) {
+  PortableGemmConfig config = scaled(Scaling::block, 128);
+  config.tile_n = tile_n;
+  config.warps_n = 1;
+  return config;
+}
+
+TEST(EmulatedFusedGemm, BlocksOfBAreScaledWhereverTilesBegin) {
+  constexpr FusedSize kSeveralTiles{.m = 33, .n = 600, .k = 300};
+  EXPECT_LT(FusedProduct<wide_blocks(48)>(kSeveralTiles).error(), kFp32Error);
+  EXPECT_LT(FusedProduct<wide_blocks(128)>(kSeveralTiles).error(), kFp32Error);
+  EXPECT_LT(FusedProduct<wide_blocks(176)>(kSeveralTiles).error(), kFp32Error);
+}
+
 constexpr PortableGemmConfig in_groups(GemmGroups groups, Scaling scaling) {
   PortableGemmConfig config = scaled(scaling, 128);
   config.groups = groups;

@@ -379,6 +379,14 @@ std::vector<GemmCase> fp8_cases() {
       }
     }
   }
+  GemmProblem problem = ragged();
+  problem.k = 1040;
+  problem.dtype = DType::e4m3;
+  problem.scaling = Scaling::row;
+  problem.accuracy = Accuracy::two_level;
+  HopperGemmConfig full = fp8(hopper(256, 96), 256);
+  full.stages = 2;
+  cases.push_back(fitted("a_part_fills_the_ring", problem, full));
   return cases;
 }
 

@@ -61,6 +61,8 @@ def fused_forms():
     # C alone is added to, without anything else that an epilogue does.
     for i, (tile, more) in enumerate(shapes):
         configs.append(fused_config(tile, "bf16", ("bf16", "fp32")[i % 2], reads_c=True, **more))
+    # Warps that write one of their blocks of rows alone.
+    configs.append(fused_config((256, 96), "e4m3", "bf16", reads_c=True, cluster=(1, 1, 3), persistence="grid"))
     for output_scaling in ("tensor", "block"):
         for dtype in ("bf16", "e4m3"):
             for gated in (False, True):

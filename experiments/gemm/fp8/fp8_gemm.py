@@ -160,10 +160,14 @@ def candidates(m, n, k, scaling, promote):
                 add(tile, cluster=cluster)
             for tile in ((64, 192), (128, 128)):
                 add(tile, "pingpong", cluster=cluster)
-    if -(-m // 128) * -(-n // 128) <= 66:  # Half of the SMs: clusters along k share a tile.
-        for tile in ((128, 96), (128, 128)):
-            add(tile, cluster=(1, 1, 2), persistence="grid")
+    few = -(-m // 128) * -(-n // 128)
+    if few <= 66:  # Half of the SMs.
+        for parts in range(2, min(4, 132 // few) + 1):
+            for tile in ((128, 96), (128, 128)):
+                add(tile, cluster=(1, 1, parts), persistence="grid")
         add((64, 128), consumers=1, cluster=(1, 1, 2), persistence="grid")
+        if fast:
+            add((64, 96), consumers=1, tile_k=256, cluster=(4, 1, 1))
     if scaling == "block":
         found += with_room([config for config in found if config.cluster == (1, 1, 1)])
     return found

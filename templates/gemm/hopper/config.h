@@ -181,9 +181,8 @@ struct HopperGemmConfig {
   /// threads had at entry.
   SWR_HD constexpr bool trades_registers() const { return consumers > 1; }
   SWR_HD constexpr int producer_registers() const {
-    // Scales of blocks keep the loading thread busy, and sums of two levels need few beside them.
-    const bool is_few = (scaling == Scaling::block && !is_grouped()) || split_k;
-    const int most_of_few = is_few ? 192 : 160;
+    // Threads that find the largest of 128 columns want some more beside their sums.
+    const int most_of_few = output_scaling == Scaling::block ? 120 : split_k ? 192 : 160;
     return accumulator_registers() > 192 ? 24 : accumulator_registers() > most_of_few ? 40 : 56;
   }
   SWR_HD constexpr int consumer_registers() const {

@@ -71,8 +71,7 @@ class GemmConsumer {
       if (step > 0) {
         ptx::wgmma_wait_group<1>();
         release(previous);
-      } else {
-        request_addends(job);
+        request_addend_early(job);
       }
       previous = stage_.stage;
       stage_.advance();
@@ -85,16 +84,29 @@ class GemmConsumer {
 
   /// The same, of two levels: the tensor cores sum the products of promote_steps() k-blocks, one
   /// block of 64 rows at a time, and the thread adds these to its sums. The other consumer's
-  /// products run meanwhile.
+  /// products run meanwhile, so that all that can be done before is done under the products.
   __device__ __forceinline__ void multiply_in_parts(const GemmJob& job) {
     take_turn();
     clear<C>(sums_);
     const auto& extras = extras_of(job);
     Scales scales(params_, extras, job.m + first_row() + warp_row() + lane_row(), job.n);
-    scales.load_columns(job.first_block);
+    fetch(job, 0, stage_, scales);
     int step = 0;
-    for (; step + C.promote_steps() <= job.steps; step += C.promote_steps()) {
-      add_part<C.promote_steps()>(job, step, scales);
+    while (step + C.promote_steps() <= job.steps) {
+      if (step > 0) {
+        request_addend_early(job);
+      }
+      if (kUnrollsRing && stage_.stage == 0 && step + C.stages <= job.steps) {
+#pragma unroll
+        for (int i = 0; i < C.stages; ++i) {
+          stage_.stage = i;
+          add_part<1>(job, step + i, scales);
+        }
+        step += C.stages;
+      } else {
+        add_part<C.promote_steps()>(job, step, scales);
+        step += C.promote_steps();
+      }
     }
     if constexpr (C.promote_steps() > 1) {
       for (; step < job.steps; ++step) {
@@ -103,38 +115,55 @@ class GemmConsumer {
     }
   }
 
+  /// Waits for the stage that a part begins with, and reads its scales.
+  __device__ __forceinline__ void fetch(const GemmJob& job, int step, RingPosition<C.stages> stage,
+                                        Scales& scales) {
+    scales.load_columns(job.first_block + step * job.direction);
+    ptx::mbarrier_wait(smem_.full(stage.stage), stage.parity);
+    scales.load_shared_rows(smem_.scales(stage.stage) +
+                            4 * (first_row() + warp_row() + lane_row()));
+  }
+
   /// Adds the products of k-blocks [step, step + Steps).
   template <int Steps>
   __device__ __forceinline__ void add_part(const GemmJob& job, int step, Scales& scales) {
-    RingPosition<C.stages> stage;
+    Operands first;
 #pragma unroll
     for (int block = 0; block < C.m_blocks(); ++block) {
       float part[C.tile_n / 2];
-      stage = stage_;
+      if constexpr (kTakesTurnsByPart) {
+        await_turn();
+      }
+      ptx::wgmma_fence();
+      if (block == 0) {
+        first = operands_of(stage_.stage);
+      }
+      issue_part(part, first, block, false);
+      RingPosition<C.stages> stage = stage_;
+      stage.advance();
 #pragma unroll
-      for (int i = 0; i < Steps; ++i) {
+      for (int i = 1; i < Steps; ++i) {
         if (block == 0) {
           ptx::mbarrier_wait(smem_.full(stage.stage), stage.parity);
-          scales.load_shared_rows(smem_.scales(stage.stage) +
-                                  4 * (first_row() + warp_row() + lane_row()));
-        }
-        if (kTakesTurnsByPart && i == 0) {
-          await_turn();
         }
         ptx::wgmma_fence();
-        issue_part(part, stage.stage, block, i > 0);
+        issue_part(part, operands_of(stage.stage), block, true);
         stage.advance();
       }
       ptx::wgmma_commit_group();
       if constexpr (kTakesTurnsByPart) {
         let_other_go();
       }
-      if (block == 0 && step == 0) {
-        request_addends(job);
+      if (block == 0) {
+        scales.take();
       }
       const bool is_last_block = block + 1 == C.m_blocks();
-      if (is_last_block && step + Steps == job.steps) {
+      const bool is_last_part = step + Steps == job.steps;
+      if (is_last_block && is_last_part) {
         pass_turn();
+      }
+      if (kFetchesEarly && is_last_block && !is_last_part) {
+        fetch(job, step + Steps, stage, scales);
       }
       ptx::wgmma_wait_group<0>();
       ptx::warpgroup_fence_operand(part);
@@ -145,18 +174,19 @@ class GemmConsumer {
           stage_.advance();
         }
       }
+      if (!kFetchesEarly && is_last_block && !is_last_part) {
+        fetch(job, step + Steps, stage_, scales);
+      }
       scales.promote(sums_[block], part, block);
     }
-    scales.load_columns(job.first_block + min_of(step + 1, job.steps - 1) * job.direction);
   }
 
-  /// Under the products: what is added to C is then there when they end.
-  __device__ __forceinline__ void request_addends(const GemmJob& job) {
+  /// Among the products, a panel at a time: what is added to C is then there when they end. None
+  /// before the second k-block: until then the copy engine may still read the slots.
+  __device__ __forceinline__ void request_addend_early(const GemmJob& job) {
     if constexpr (kAddsEarly<C>) {
-      const int row = job.m + first_row() + warp_row();
-      if (row < params_.m) {
-        request_first_addends<C>(smem_, params_, extras_, job, row, slot_);
-      }
+      request_addends<C>(smem_, params_, extras_, job, job.m + first_row() + warp_row(), slot_,
+                         requested_, requested_ + 1);
     }
   }
 
@@ -215,28 +245,35 @@ class GemmConsumer {
     }
   }
 
-  /// The same of one block of 64 rows.
-  __device__ __forceinline__ void issue_part(float (&part)[C.tile_n / 2], int stage, int block,
-                                             bool accumulate) const {
-    // Nothing runs meanwhile, and in a register of the warp a descriptor's lower half gives those
-    // of all steps by additions, which have no carry.
-    const unsigned a = lower_half(smem_.a(stage) + (first_row() + 64 * block) * C.kLineBytes);
-    const unsigned b = lower_half(smem_.b(stage));
-    constexpr unsigned long long kUpper =
-        descriptor<C.kLineBytes>(0, C.tile_k * C.kLineBytes) >> 32 << 32;
-#pragma unroll
-    for (int step = 0; step < kProducts; ++step) {
-      ptx::Wgmma<C.tile_n>::template mma_async<C.dtype, false, false>(
-          part, kUpper | (a + static_cast<unsigned>(operand_offset<true, C.tile_m>(0, step))),
-          kUpper | (b + static_cast<unsigned>(operand_offset<true, C.tile_n>(0, step))),
-          accumulate || step > 0);
-    }
+  /// Lower halves of a stage's descriptors.
+  struct Operands {
+    unsigned a;
+    unsigned b;
+  };
+  /// In registers of the warp, where additions, which have no carry, give those of all products.
+  __device__ __forceinline__ Operands operands_of(int stage) const {
+    return {lower_half(smem_.a(0) + first_row() * C.kLineBytes) + stage * (C.a_tile_bytes() / 16),
+            lower_half(smem_.b(0)) + stage * (C.b_tile_bytes() / 16)};
   }
-
   /// Of the descriptor of lines at `shared`, the same in all lanes.
   __device__ __forceinline__ static unsigned lower_half(unsigned shared) {
     return ptx::redux_sync_or(
         static_cast<int>(descriptor<C.kLineBytes>(shared, C.tile_k * C.kLineBytes)));
+  }
+
+  /// The products of one block of 64 rows of a k-block.
+  __device__ __forceinline__ void issue_part(float (&part)[C.tile_n / 2], Operands of, int block,
+                                             bool accumulate) const {
+    constexpr unsigned long long kUpper =
+        descriptor<C.kLineBytes>(0, C.tile_k * C.kLineBytes) >> 32 << 32;
+#pragma unroll
+    for (int step = 0; step < kProducts; ++step) {
+      const auto a = operand_offset<true, C.tile_m>(64 * block, step);
+      const auto b = operand_offset<true, C.tile_n>(0, step);
+      ptx::Wgmma<C.tile_n>::template mma_async<C.dtype, false, false>(
+          part, kUpper | (of.a + static_cast<unsigned>(a)),
+          kUpper | (of.b + static_cast<unsigned>(b)), accumulate || step > 0);
+    }
   }
 
   /// From the start of a tile to row `row` (a multiple of 64) and the k of product `step`, in
@@ -286,13 +323,21 @@ class GemmConsumer {
       }
     }
     scale_sums<C>(sums_, params_, extras_of(job), job, first_row());
-    store_sums<C>(sums_, smem_, params_, extras_, c_map_, job, first_row(), slot_);
+    store_sums<C>(sums_, smem_, params_, extras_, c_map_, job, first_row(), slot_, requested_);
   }
 
   /// Two consumers of a tile whose parts are scaled issue them alternately, so that one's products
-  /// run while the other scales.
-  static constexpr bool kTakesTurnsByPart =
-      C.scaling == Scaling::block && C.consumers == 2 && C.mainloop == GemmMainloop::cooperative;
+  /// run while the other scales. With two blocks of rows each they keep apart by themselves.
+  static constexpr bool kTakesTurnsByPart = C.scaling == Scaling::block && C.consumers == 2 &&
+                                            C.mainloop == GemmMainloop::cooperative &&
+                                            C.m_blocks() == 1;
+  /// In a whole turn of the ring places in it are constants, which would else cost 40 instructions
+  /// between parts. Clusters and wider tiles have no registers for it.
+  static constexpr bool kUnrollsRing =
+      C.promote_steps() == 1 && C.ctas_per_stage() == 1 && C.accumulator_registers() <= 192;
+  /// Under a part's products the next part's first stage is waited for. Where a part fills the
+  /// ring, it comes only once these products have been read.
+  static constexpr bool kFetchesEarly = C.promote_steps() < C.stages;
   /// Of a k-block.
   static constexpr int kProducts = C.tile_k / C.product_depth();
   /// Named barriers, one per consumer: grouped kernels, which sum no splits, have those of SplitK;
@@ -308,7 +353,8 @@ class GemmConsumer {
   GemmSums<C> sums_;
   RingPosition<C.stages> stage_;
   RingPosition<C.kWorkSlots> job_;
-  int slot_ = 0;  ///< Next staging slot of this warp.
+  int slot_ = 0;       ///< Next staging slot of this warp.
+  int requested_ = 0;  ///< Panels of the tile whose addends have been requested.
 };
 
 }  // namespace swr::hopper

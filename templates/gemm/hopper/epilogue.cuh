@@ -168,13 +168,41 @@ __device__ __forceinline__ void store_rows(unsigned staging, const GemmParams& p
                     });
 }
 
-/// Starts loading what is added to a panel to its staging slot, by one warp, and counts as one
-/// group of copies.
+/// The part of request_addend() for whole pieces of 16 bytes. It stands among products, which wait
+/// for it: lanes keep their column, so that a piece costs few instructions.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void request_lines(unsigned staging, const GemmParams& params,
+                                              const GemmExtras& extras, const GemmJob& job, int row,
+                                              int column) {
+  constexpr int kPieces = C.c_box().swizzle_bytes / 16;
+  constexpr int kRows = 32 / kPieces;  // At once.
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int first = lane / kPieces;
+  const int element_column = column + lane % kPieces * (16 / C.output_bytes());
+  const char* const from = addend_line<C>(params, extras, job.batch, row + first, element_column);
+  const int rows = element_column < params.n ? params.m - row - first : 0;
+#pragma unroll
+  for (int i = 0; i < 16; i += kRows) {
+    if (i < rows) {
+      ptx::cp_async<16>(staged_chunk<C>(staging, first + i, lane % kPieces),
+                        from + i * C.output_bytes() * params.c_strides.row, 16);
+    }
+  }
+}
+
+/// Starts loading what is added to a warp's panel `panel` to its staging slot, by one warp, and
+/// counts as one group of copies. The warp's first row is `row`.
 template <HopperGemmConfig C>
 __device__ __forceinline__ void request_addend(unsigned staging, const GemmParams& params,
                                                const GemmExtras& extras, const GemmJob& job,
-                                               int row, int column) {
-  if (params.beta != 0.0F) {
+                                               int row, int panel) {
+  row += panel / C.c_panels() * 64;
+  const int column = job.n + C.c_panel_column(panel % C.c_panels());
+  if (params.beta == 0.0F) {
+    // Nothing is read, as BLAS has it.
+  } else if constexpr (C.alignment_bytes == 16) {
+    request_lines<C>(staging, params, extras, job, row, column);
+  } else {
     for_each_piece<C>(staging, row, params.m, column, params.n,
                       [&](unsigned staged, int element_row, int element_column) {
                         const char* const from =
@@ -190,24 +218,38 @@ __device__ __forceinline__ void request_addend(unsigned staging, const GemmParam
   ptx::cp_async_commit_group();
 }
 
-/// The same of a block's first panels, to all slots. All copies from them have to end before.
+/// Panels that a warp stores one after the other: where something is added, those of all its blocks
+/// of rows, so that slots are refilled across blocks. Of a tile that a cluster shares along k a
+/// warp may have to write the second block alone.
 template <HopperGemmConfig C>
-__device__ __forceinline__ void request_first_addends(GemmMemory<C> smem, const GemmParams& params,
-                                                      const GemmExtras& extras, const GemmJob& job,
-                                                      int row, int slot) {
-  const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
-  ptx::cp_async_bulk_wait_group_read<0>();
-  __syncwarp();
-#pragma unroll
-  for (int panel = 0; panel < min_of(C.staging_slots(), C.c_panels()); ++panel) {
-    request_addend<C>(smem.staging(warp, (slot + panel) % C.staging_slots()), params, extras, job,
-                      row, job.n + C.c_panel_column(panel));
-  }
-}
+inline constexpr int kPanelsAtOnce =
+    (C.reads_c && C.cluster_k == 1 ? C.m_blocks() : 1) * C.c_panels();
 
-/// The first addends are requested under the products, where it is known that this warp will write.
+/// Addends that are requested before the first panel is stored: one for each slot.
+template <HopperGemmConfig C>
+inline constexpr int kFirstAddends = min_of(C.staging_slots(), kPanelsAtOnce<C>);
+
+/// These are requested under the products, where it is known that this warp will write.
 template <HopperGemmConfig C>
 inline constexpr bool kAddsEarly = C.reads_c && !C.split_k && C.cluster_k == 1;
+
+/// Requests what is added to panels [requested, end) of the first of a warp whose first row is
+/// `row`, to the slots from `slot` on.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void request_addends(GemmMemory<C> smem, const GemmParams& params,
+                                                const GemmExtras& extras, const GemmJob& job,
+                                                int row, int slot, int& requested, int end) {
+  const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
+#pragma unroll 1
+  for (; requested < min_of(end, kFirstAddends<C>); ++requested) {
+    if (requested == 0) {
+      ptx::cp_async_bulk_wait_group_read<0>();
+      __syncwarp();
+    }
+    request_addend<C>(smem.staging(warp, (slot + requested) % C.staging_slots()), params, extras,
+                      job, row, requested);
+  }
+}
 
 /// Adds what a staging slot holds to columns [First, ...) of a panel, which begins at `Column`.
 template <HopperGemmConfig C, int Column, int First>
@@ -238,32 +280,39 @@ __device__ __forceinline__ void add_staged(unsigned slot, float (&sums)[C.tile_n
   }
 }
 
-/// Stages and stores panels Panel, Panel + 1, ... of one block whose first row, of this warp, is
-/// `row`. `slot` is the staging slot used longest ago.
+/// Stages and stores panels Panel, Panel + 1, ... of a warp whose first row is `first_row`. `slot`
+/// is the staging slot used longest ago.
 template <HopperGemmConfig C, int Panel = 0>
-__device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMemory<C> smem,
+__device__ __forceinline__ void store_panels(float (*sums)[C.tile_n / 2], GemmMemory<C> smem,
                                              const GemmParams& params, const GemmExtras& extras,
-                                             const TensorMap& c_map, const GemmJob& job, int row,
-                                             int& slot) {
-  if constexpr (Panel < C.c_panels()) {
-    constexpr int kColumn = C.c_panel_column(Panel);
+                                             const TensorMap& c_map, const GemmJob& job,
+                                             int first_row, int& slot) {
+  if constexpr (Panel < kPanelsAtOnce<C>) {
+    constexpr int kBlock = Panel / C.c_panels();
+    constexpr int kOfBlock = Panel % C.c_panels();
+    constexpr int kColumn = C.c_panel_column(kOfBlock);
+    const int row = first_row + 64 * kBlock;
+    if (kOfBlock == 0 && row >= row_end_of<C>(params, job)) {
+      return;
+    }
     const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
     const unsigned staging = smem.staging(warp, slot);
     if constexpr (C.reads_c) {
       // The slot of the panel before takes the one that all slots are ahead.
       constexpr int kNext = Panel + C.staging_slots() - 1;
-      if constexpr (Panel > 0 && kNext < C.c_panels()) {
+      if constexpr (Panel > 0 && kNext < kPanelsAtOnce<C>) {
         ptx::cp_async_bulk_wait_group_read<0>();
         __syncwarp();
         request_addend<C>(smem.staging(warp, (slot + kNext - Panel) % C.staging_slots()), params,
-                          extras, job, row, job.n + C.c_panel_column(kNext));
+                          extras, job, first_row, kNext);
       }
-      ptx::cp_async_wait_group<min_of(C.staging_slots(), C.c_panels() - Panel) - 1>();
+      ptx::cp_async_wait_group<min_of(C.staging_slots(), kPanelsAtOnce<C> - Panel) - 1>();
       __syncwarp();
       if (params.beta != 0.0F) {
         // Columns that the panel before has, too, have been added to, and may have been written.
-        constexpr int kDone = Panel == 0 ? 0 : C.c_panel_column(Panel - 1) + C.c_panel_columns();
-        add_staged<C, kColumn, max_of(kColumn, kDone)>(staging, sums, params.beta);
+        constexpr int kDone =
+            kOfBlock == 0 ? 0 : C.c_panel_column(kOfBlock - 1) + C.c_panel_columns();
+        add_staged<C, kColumn, max_of(kColumn, kDone)>(staging, sums[kBlock], params.beta);
       }
     } else {
       ptx::cp_async_bulk_wait_group_read<C.staging_slots() - 1>();
@@ -271,11 +320,11 @@ __device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMe
     __syncwarp();
     if constexpr (C.output == OutputType::fp8) {
       float scale[2];
-      scale_output<C, C.c_panel_columns()>(scale, &sums[kColumn / 2], params, extras,
+      scale_output<C, C.c_panel_columns()>(scale, &sums[kBlock][kColumn / 2], params, extras,
                                            row + lane_row(), job.n + kColumn, lane_column());
-      stage_fp8_panel<C, kColumn>(staging, sums, scale);
+      stage_fp8_panel<C, kColumn>(staging, sums[kBlock], scale);
     } else {
-      stage_panel<C, kColumn>(staging, sums);
+      stage_panel<C, kColumn>(staging, sums[kBlock]);
     }
     ptx::fence_proxy_async();
     __syncwarp();
@@ -294,27 +343,27 @@ __device__ __forceinline__ void store_panels(float (&sums)[C.tile_n / 2], GemmMe
       ptx::cp_async_bulk_commit_group();  // Groups count the uses of slots, also without a copy.
     }
     slot = (slot + 1) % C.staging_slots();
-    store_panels<C, Panel + 1>(sums, smem, params, extras, c_map, job, row, slot);
+    store_panels<C, Panel + 1>(sums, smem, params, extras, c_map, job, first_row, slot);
   }
 }
 
-/// Starts the stores of all of a consumer's sums.
+/// Starts the stores of all of a consumer's sums. Of what is added to them `requested` panels have
+/// been; none afterwards.
 template <HopperGemmConfig C>
 __device__ __forceinline__ void store_sums(GemmSums<C>& sums, GemmMemory<C> smem,
                                            const GemmParams& params, const GemmExtras& extras,
                                            const TensorMap& c_map, const GemmJob& job,
-                                           int first_row, int& slot) {
+                                           int first_row, int& slot, int& requested) {
 #pragma unroll
-  for (int block = 0; block < C.m_blocks(); ++block) {
+  for (int block = 0; block < C.m_blocks(); block += kPanelsAtOnce<C> / C.c_panels()) {
     const int tile_row = first_row + 64 * block + warp_row();
-    const int row = job.m + tile_row;
-    if (row < row_end_of<C>(params, job) && writes_rows<C>(tile_row)) {
+    if (writes_rows<C>(tile_row)) {
+      const int row = job.m + tile_row;
       if constexpr (C.reads_c) {
-        if (block > 0 || !kAddsEarly<C>) {
-          request_first_addends<C>(smem, params, extras, job, row, slot);
-        }
+        request_addends<C>(smem, params, extras, job, row, slot, requested, kFirstAddends<C>);
+        requested = 0;
       }
-      store_panels<C>(sums[block], smem, params, extras, c_map, job, row, slot);
+      store_panels<C>(&sums[block], smem, params, extras, c_map, job, row, slot);
     }
   }
 }

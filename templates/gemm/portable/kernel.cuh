@@ -112,6 +112,7 @@ __device__ inline void compute(const GemmParams& params, const GemmExtras& extra
         stream.request(step + C.stages - 1);
         multiply_tile<C>(part, stream.a_tile(step), stream.b_tile(step), warp_row, warp_column);
       }
+      scales.take();
 #pragma unroll
       for (int m = 0; m < C.m_blocks(); ++m) {
         scales.promote(&sums[m][0][0], &part[m][0][0], m);
