@@ -305,9 +305,21 @@ struct Choice {
   DqSum sum;
 };
 
+/// True where the walks of a group's query heads push each other out of L2: who waits for DRAM is
+/// waited for. Where Q, dO and sums of a group take at most two fifths of L2, in turn has 1.00 to
+/// 1.07 of the rate of atomic sums, from four fifths on 0.87 to 0.97
+/// (experiments/attention_backward/finish.md).
+bool exceeds_l2(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
+  const V whole = with_hopper_tiles({}, problem);
+  constexpr int kOneCta = 1;
+  const double of_group = bytes_walked_together(problem, whole, kOneCta);
+  return group_of(problem) > 1 && whole_walks(problem, whole) > device.sm_count &&
+         !stays_in_l2(problem, whole, device) &&
+         2.5 * of_group > static_cast<double>(device.l2_bytes);
+}
+
 /// What to take, the first that is legal. In turn is 4 % faster than atomic too, in the mean of
-/// eight shapes up to head_dim 128 on an H200; for wide heads it has 0.68 to 0.83 of it, on an
-/// H100, and where grouped heads exceed L2 0.90 to 0.95: who waits for DRAM is waited for
+/// eight shapes up to head_dim 128 on an H200; for wide heads it has 0.68 to 0.83 of it
 /// (experiments/attention_backward).
 std::span<const Choice> choices_of(const AttentionBackwardProblem& problem,
                                    const DeviceInfo& device) {
@@ -320,10 +332,8 @@ std::span<const Choice> choices_of(const AttentionBackwardProblem& problem,
   if (problem.deterministic) {
     return kDeterministic;
   }
-  const V whole = with_hopper_tiles({}, problem);
-  const bool exceeds_l2 = group_of(problem) > 1 && whole_walks(problem, whole) > device.sm_count &&
-                          !stays_in_l2(problem, whole, device);
-  return std::span(kUsual).subspan(has_wide_heads(problem) || exceeds_l2 ? 1 : 0);
+  const bool adds = has_wide_heads(problem) || exceeds_l2(problem, device);
+  return std::span(kUsual).subspan(adds ? 1 : 0);
 }
 
 }  // namespace

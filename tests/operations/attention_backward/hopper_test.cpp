@@ -323,6 +323,8 @@ TEST(HopperBackwardSpace, SharesWalksUntilTheGroupStaysInL2) {
   EXPECT_EQ(default_of(true, 64, 8, 2048).dq_sum, DqSum::ordered) << "128 tiles on 132 SMs";
   EXPECT_EQ(default_of(true, 32, 8, 8192).parts, 2) << "50 MiB of a group of 4";
   EXPECT_EQ(default_of(true, 40, 8, 8192).parts, 5) << "parts hold whole query heads";
+  EXPECT_EQ(default_of(true, 32, 8, 4096).dq_sum, DqSum::ordered) << "12 MiB of a group, not 24";
+  EXPECT_EQ(default_of(true, 32, 8, 8192).dq_sum, DqSum::atomic);
   EXPECT_EQ(default_of(true, 64, 8, 65536).parts, 2) << "sums of four parts exceed 1 GiB";
   EXPECT_EQ(default_of(false, 64, 8, 8192).dq_sum, DqSum::ordered) << "all walks are equally long";
   EXPECT_EQ(default_of(true, 16, 16, 8192).dq_sum, DqSum::ordered) << "a head of its own";
