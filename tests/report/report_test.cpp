@@ -101,7 +101,7 @@ TEST(Report, ABiasSaysWhatIsLikelyInPlaceOfBothSides) {
     std::get<Prediction>(result.outcome).relative_error = 0.13;
   }
   const double rate = tflop_per_s(report.problem, report.results[0]);
-  EXPECT_THAT(printed(report), HasSubstr(uncertain_rate_text(rate, 0.13, -0.142) + " TFLOP/s"));
+  EXPECT_THAT(printed(report), HasSubstr(uncertain_rate_text(rate, 0.13, -0.132) + " TFLOP/s"));
   EXPECT_EQ(uncertain_rate_text(55.31, 0.13, -0.142), "55, likely 47");
   EXPECT_EQ(uncertain_rate_text(55.31, 0.13, 0.0), "55 ± 7");
   EXPECT_EQ(uncertain_rate_text(55.31, 0.0, -0.142), "55.31");
