@@ -171,6 +171,8 @@ Json report_record(const TuneReport& report) {
   for (const RankedGuess& guess : report.ranking) {
     record["ranking"].push_back({{"key", to_key(guess.variant)}, {"time_us", guess.time_us}});
   }
+  const auto slow = slow_clock(report);
+  record["slow_clock"] = slow ? Json{{"because", slow->because}, {"advice", slow->advice}} : Json();
   record["undecided_because"] = report.undecided_because;
   record["tie_threshold"] = report.tie_threshold ? Json(*report.tie_threshold) : Json();
   record["decided_before"] = report.decided_before;

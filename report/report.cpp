@@ -9,6 +9,7 @@
 #include "report/explain/likely_text.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -271,6 +272,12 @@ void print_missing_counters(std::ostream& out, const TuneReport& report) {
   }
 }
 
+void print_slow_clock(std::ostream& out, const TuneReport& report) {
+  if (const auto slow = slow_clock(report)) {
+    out << "slow: " << slow->because << "; " << slow->advice << "\n";
+  }
+}
+
 void print_decision(std::ostream& out, const TuneReport& report) {
   if (!report.undecided_because.empty()) {
     out << "not decided in finals: " << report.undecided_because << "\n";
@@ -418,6 +425,7 @@ void print_conclusions(std::ostream& out, const TuneReport& report, const Report
   }
   out << "\n";
   print_best(out, report, style);
+  print_slow_clock(out, report);
   print_predicted_ties(out, report, style);
   if (style.verbose) {
     print_decision(out, report);
@@ -469,6 +477,23 @@ std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& resul
     }
   }
   return std::nullopt;
+}
+
+/// The clocks of the middle variant, because a short kernel may be over before they have risen.
+std::optional<SlowClock> slow_clock(const TuneReport& report) {
+  std::vector<GpuCondition> conditions;
+  for (const VariantResult& result : report.results) {
+    if (result.measurement() != nullptr && result.measurement()->after.sm_clock_mhz) {
+      conditions.push_back(result.measurement()->after);
+    }
+  }
+  const auto expected_mhz = profiled_clock_mhz(report.device);
+  if (conditions.empty() || !expected_mhz) {
+    return std::nullopt;
+  }
+  const auto middle = conditions.begin() + static_cast<std::ptrdiff_t>(conditions.size() / 2);
+  std::ranges::nth_element(conditions, middle, {}, &GpuCondition::sm_clock_mhz);
+  return slow_clock(*middle, *expected_mhz);
 }
 
 void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style) {

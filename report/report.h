@@ -3,6 +3,7 @@
 // measured or predicted; and, as JSON, for programs.
 #pragma once
 
+#include "core/gpu_condition.h"
 #include "core/json.h"
 #include "report/explain/explain_text.h"
 #include "tuner/run/range_search.h"
@@ -35,6 +36,9 @@ struct OrderPair {
 
 /// Of the pairs that differ in the order alone, the one with the fastest member.
 std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& results);
+
+/// Where times were measured at a lower SM clock than the profile of the chip has under load.
+std::optional<SlowClock> slow_clock(const TuneReport& report);
 
 /// The ranked table, the best variant, what sawtooth gains, what failed and what was dropped.
 void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style);

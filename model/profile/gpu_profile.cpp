@@ -531,4 +531,9 @@ GpuProfile profile_for_device(const DeviceInfo& device) {
   return profile;
 }
 
+std::optional<double> profiled_clock_mhz(const DeviceInfo& device) {
+  const GpuProfile nearest = nearest_profile(device);
+  return same_device(nearest.device, device) ? std::optional(nearest.clock_mhz) : std::nullopt;
+}
+
 }  // namespace swr

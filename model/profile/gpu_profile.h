@@ -9,6 +9,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -151,5 +152,8 @@ std::vector<ProfileEntry> profile_entries(const GpuProfile& profile);
 /// The built-in profile that describes the same device, else one whose unknown rates are scaled
 /// from the nearest architecture's; its id is then "auto" and its sources say so.
 GpuProfile profile_for_device(const DeviceInfo& device);
+
+/// The SM clock that a profile has for this very chip; empty where none describes it.
+std::optional<double> profiled_clock_mhz(const DeviceInfo& device);
 
 }  // namespace swr

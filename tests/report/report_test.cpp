@@ -61,6 +61,20 @@ std::string printed(const TuneReport& report, const ReportStyle& style = {}) {
   return out.str();
 }
 
+/// On a GB10, a variant for each reading of the SM clock.
+TuneReport measured_at(const std::vector<long long>& clocks_mhz) {
+  TuneReport report;
+  report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
+  report.device = profiled_device("gb10");
+  report.provenance = Provenance::measured;
+  for (const long long clock_mhz : clocks_mhz) {
+    report.results.push_back(measured(Order::cyclic, 1000.0));
+    std::get<Measurement>(report.results.back().outcome).after = {.sm_clock_mhz = clock_mhz,
+                                                                  .throttle_reasons = 0};
+  }
+  return report;
+}
+
 TEST(Report, APredictionCarriesItsErrorAndWhatLiesWithinItIsATie) {
   TuneReport report = sample_report();
   report.problem = AttentionProblem{.seq_q = 65536, .seq_kv = 65536};
@@ -87,7 +101,7 @@ TEST(Report, ABiasSaysWhatIsLikelyInPlaceOfBothSides) {
     std::get<Prediction>(result.outcome).relative_error = 0.13;
   }
   const double rate = tflop_per_s(report.problem, report.results[0]);
-  EXPECT_THAT(printed(report), HasSubstr(uncertain_rate_text(rate, 0.13, -0.142) + " TFLOP/s"));
+  EXPECT_THAT(printed(report), HasSubstr(uncertain_rate_text(rate, 0.13, -0.132) + " TFLOP/s"));
   EXPECT_EQ(uncertain_rate_text(55.31, 0.13, -0.142), "55, likely 47");
   EXPECT_EQ(uncertain_rate_text(55.31, 0.13, 0.0), "55 ± 7");
   EXPECT_EQ(uncertain_rate_text(55.31, 0.0, -0.142), "55.31");
@@ -294,6 +308,22 @@ TEST(Records, CsvHasOneLinePerRowAndQuotesWhatNeedsIt) {
       text, HasSubstr("problem,device,provenance,state,rank,sampling,family,tile_m,tile_n,warps,"));
   EXPECT_THAT(text, HasSubstr("Fictional One,predicted,ok,1,,portable,64,64,4,2,sawtooth,"));
   EXPECT_THAT(text, HasSubstr("\"error: \"\"wrong\"\", line 3\""));
+}
+
+TEST(Report, SaysThatTheClocksWereSlowWhereMostVariantsRanSo) {
+  const TuneReport slow = measured_at({513, 2418, 513});
+  EXPECT_THAT(printed(slow, {.verbose = false}),
+              HasSubstr("slow: the SMs run at 513 MHz under load where 2418 are expected"));
+  EXPECT_THAT(std::string(report_record(slow)["slow_clock"]["advice"]), HasSubstr("mains"));
+  const TuneReport healthy = measured_at({2418, 513, 2400});
+  EXPECT_THAT(printed(healthy), Not(HasSubstr("slow")));
+  EXPECT_TRUE(report_record(healthy)["slow_clock"].is_null());
+}
+
+TEST(Report, ExpectsNoClockOfAChipWithoutAProfile) {
+  TuneReport report = measured_at({513});
+  report.device.sm_count = 47;
+  EXPECT_FALSE(slow_clock(report));
 }
 
 }  // namespace

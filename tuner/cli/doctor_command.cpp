@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // swr-tune doctor: what this machine can do for swr, what it cannot, and what to do about it.
+#include "core/gpu_condition.h"
 #include "core/json.h"
 #include "core/number_text.h"
 #include "core/operation.h"
@@ -11,9 +12,9 @@
 #include "generator/cubin_cache.h"
 #include "model/profile/gpu_profile.h"
 #include "report/report.h"
+#include "tuner/calibrate/calibration_bench.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/options.h"
-#include "tuner/measure/power_meter.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 #include <swr/version.h>
@@ -21,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -127,6 +129,37 @@ std::vector<Finding> check_clocks(const std::vector<DeviceInfo>& devices) {
     } catch (const Error& error) {
       findings.push_back({what, Health::note, error.what()});
     }
+  }
+  return findings;
+}
+
+/// A loop of mma.sync, as the clock of a profile is measured.
+Finding check_clock_under_load(const Session& session, const DeviceInfo& device, int ordinal) {
+  const std::string what = "load on " + std::to_string(ordinal);
+  try {
+    const Generator generator(generator_options(session));
+    const CalibrationBench bench(generator, device, ordinal);
+    const GpuMonitor monitor(ordinal);
+    const double clock_mhz = bench.mma_rate().clock_mhz;
+    GpuCondition condition = monitor.read();
+    condition.sm_clock_mhz = std::llround(clock_mhz);
+    const auto expected_mhz = profiled_clock_mhz(device);
+    const auto slow = expected_mhz ? slow_clock(condition, *expected_mhz) : std::nullopt;
+    if (slow) {
+      return {what, Health::note, slow->because, slow->advice};
+    }
+    return {what, Health::ok,
+            "SM clock " + std::to_string(*condition.sm_clock_mhz) + " MHz in a loop of mma.sync" +
+                (expected_mhz ? ", as expected" : ", no profile says what to expect")};
+  } catch (const Error& error) {
+    return {what, Health::note, error.what()};
+  }
+}
+
+std::vector<Finding> check_load(const Session& session, const std::vector<DeviceInfo>& devices) {
+  std::vector<Finding> findings;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    findings.push_back(check_clock_under_load(session, devices[i], static_cast<int>(i)));
   }
   return findings;
 }
@@ -249,6 +282,7 @@ std::vector<Finding> findings_of(const Session& session) {
   findings.push_back(check_nvrtc(session));
   findings.push_back(check_counters(devices));
   std::ranges::move(check_clocks(devices), std::back_inserter(findings));
+  std::ranges::move(check_load(session, devices), std::back_inserter(findings));
   findings.push_back(check_database(session));
   findings.push_back(check_cache(session));
   return findings;

@@ -2,6 +2,7 @@
 // Mean power over a window, from a counter of energy that moves in steps (docs/energy.md).
 #pragma once
 
+#include "core/gpu_condition.h"
 #include "driver/cuda_driver.h"
 #include "driver/nvml.h"
 #include "tuner/evaluator.h"
@@ -9,9 +10,7 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace swr {
@@ -50,25 +49,7 @@ PowerReading idle_power(const GpuMonitor& monitor);
 PowerReading power_of_launches(const GpuMonitor& monitor, const Stream& stream,
                                const std::function<void()>& launch, double launch_us);
 
-// Which conditions of a GPU make its times worthless, and sampling that is repeated under them.
-
-/// A bit of GpuCondition::throttle_reasons.
-struct ThrottleReason {
-  long long bit;
-  std::string_view name;
-  /// True when times taken under it say nothing about the kernel in a healthy GPU. The software
-  /// power cap is no such reason: matrix kernels run into it whenever the GPU is busy.
-  bool degrades;
-};
-
-/// Every reason that NVML defines.
-std::span<const ThrottleReason> throttle_reasons();
-
-/// Why times taken in this condition cannot be trusted; empty when they can. Besides the reasons
-/// above: an SM clock under half of the highest that neither the power cap nor a person's setting
-/// explains, as a faulty power delivery leaves behind (GB10: 500 to 850 MHz, all else healthy).
-std::string degraded_because(const GpuCondition& condition,
-                             std::optional<long long> highest_sm_clock_mhz);
+// Sampling that is repeated where the condition of the GPU makes its times worthless.
 
 /// What sampling under watch needs of the world.
 struct Watch {

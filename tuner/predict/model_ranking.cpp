@@ -6,12 +6,14 @@
 #include "tuner/predict/predicting_evaluator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -26,7 +28,8 @@ class ModelledTimes final : public PredictedTimes {
  public:
   ModelledTimes(const Problem& problem, const DeviceInfo& device, int threads,
                 const std::vector<Variant>& variants)
-      : problem_(problem),
+      : threads_(static_cast<std::size_t>(std::max(1, threads))),
+        problem_(problem),
         variants_(variants),
         kernels_(variants.size()),
         is_bounded_(variants.size(), false),
@@ -56,17 +59,31 @@ class ModelledTimes final : public PredictedTimes {
  private:
   void refine_unknown(const std::vector<std::size_t>& places) override {
     std::vector<std::size_t> bounded;
+    std::vector<std::size_t> unbounded;
     for (const std::size_t place : places) {
-      if (is_bounded_[place]) {
-        bounded.push_back(place);
-        continue;
-      }
-      at_least_us_[place] =
-          std::max(at_least_us_[place],
-                   model_.bound_us(problem_, variants_[place], kernels_[place], BoundBy::timeline));
+      (is_bounded_[place] ? bounded : unbounded).push_back(place);
       is_bounded_[place] = true;
     }
+    bound_by_timelines(unbounded);
     predict(bounded);
+  }
+
+  /// Most of the work where there are many heads.
+  void bound_by_timelines(const std::vector<std::size_t>& places) {
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < places.size(); i = next++) {
+        double& at_least_us = at_least_us_[places[i]];
+        at_least_us =
+            std::max(at_least_us, model_.bound_us(problem_, variants_[places[i]],
+                                                  kernels_[places[i]], BoundBy::timeline));
+      }
+    };
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(threads_, places.size()); ++i) {
+      others.emplace_back(work);
+    }
+    work();
   }
 
   void predict(const std::vector<std::size_t>& places) {
@@ -84,6 +101,7 @@ class ModelledTimes final : public PredictedTimes {
     }
   }
 
+  std::size_t threads_;
   Problem problem_;
   std::vector<Variant> variants_;
   std::vector<CompiledKernel> kernels_;  ///< Their resources.

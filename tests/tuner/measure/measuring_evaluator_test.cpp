@@ -200,37 +200,6 @@ GpuCondition with_reasons(long long bits) {
   return {.sm_clock_mhz = 1700, .throttle_reasons = bits};
 }
 
-TEST(Degradation, IsSeenInThermalPowerBrakeAndHardwareSlowdown) {
-  EXPECT_THAT(degraded_because(with_reasons(0x8), 1980), HasSubstr("hardware slowdown"));
-  EXPECT_THAT(degraded_because(with_reasons(0x20), 1980), HasSubstr("software thermal slowdown"));
-  EXPECT_THAT(degraded_because(with_reasons(0x40), 1980), HasSubstr("hardware thermal slowdown"));
-  EXPECT_THAT(degraded_because(with_reasons(0x80), 1980), HasSubstr("hardware power brake"));
-}
-
-TEST(Degradation, NamesEveryReasonAtWork) {
-  EXPECT_THAT(degraded_because(with_reasons(0x8 | 0x40 | 0x4), 1980),
-              HasSubstr("hardware slowdown, hardware thermal slowdown"));
-}
-
-TEST(Degradation, IsNotSeenInThePowerCapOfABusyGpuNorInChosenClocks) {
-  for (const long long bits : {0x0, 0x1, 0x2, 0x4, 0x10, 0x100}) {
-    EXPECT_EQ(degraded_because(with_reasons(bits), 1980), "") << bits;
-  }
-}
-
-TEST(Degradation, IsSeenInAnUnexplainedClockUnderHalfTheHighest) {
-  GpuCondition condition{.sm_clock_mhz = 850, .throttle_reasons = 0};
-  EXPECT_THAT(degraded_because(condition, 2418), HasSubstr("850 of 2418 MHz"));
-  EXPECT_EQ(degraded_because(condition, 1700), "");
-  condition.throttle_reasons = 0x2;
-  EXPECT_EQ(degraded_because(condition, 2418), "") << "clocks that a person set";
-}
-
-TEST(Degradation, IsNotSeenWhereNothingIsReported) {
-  EXPECT_EQ(degraded_because({}, std::nullopt), "");
-  EXPECT_EQ(degraded_because({.sm_clock_mhz = 300}, std::nullopt), "");
-}
-
 /// A GPU whose condition follows a script, one entry per reading.
 class ScriptedWatch {
  public:
