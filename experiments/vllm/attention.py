@@ -20,7 +20,7 @@ CALLS = 16              # Of a graph.
 DECODE = [(1, 1024), (1, 2048), (1, 4096), (1, 8192), (1, 32768), (1, 131072), (8, 1024), (8, 2048),
           (8, 8192), (8, 32768), (16, 4096), (32, 1024), (32, 2048), (32, 8192), (64, 4096), (128, 1024),
           (128, 4096)]
-QUERIES = [(1, 2048), (1, 8192), (1, 32768), (8, 2048), (8, 8192), (32, 2048)]
+QUERIES = [(batch, keys) for batch in (1, 8, 32) for keys in (2048, 8192, 32768)]
 WIDE = {"heads": 16, "head_dim": 256}  # Gemma's.
 PROMPTS = [(1, 8192, 8192, {**shape, "page": page, "softcap": softcap})
            for shape in ({}, WIDE) for page, softcap in ((64, 0.0), (16, 0.0), (64, 50.0))]
@@ -147,8 +147,8 @@ def distance(result, right):
 def right(_):
     """How far each is from fp32: sinks, windows, softcaps, and queries that see no key."""
     for queries, keys, window, sinks, softcap in [
-            *itertools.product((1, 300), (100, 3000), (-1, 127), (None, 0.5, 4.0), (0.0,)),
-            *itertools.product((1, 300), (100, 3000), (-1,), (None, 4.0), (5.0, 50.0, 500.0))]:
+            *itertools.product((1, 8, 300), (100, 3000), (-1, 127), (None, 0.5, 4.0), (0.0,)),
+            *itertools.product((1, 8, 300), (100, 3000), (-1,), (None, 4.0), (5.0, 50.0, 500.0))]:
         case = Case(3, keys, queries, heads=64, head_dim=64, softcap=softcap)
         case.window = (window, 0) if window >= 0 else (-1, -1)
         if sinks:
@@ -174,7 +174,7 @@ def times(given):
     begin, workspace, ratios, of_one = time.monotonic(), swr.Workspace(), [], {}
     cases = [(batch, keys, 1, {}) for batch, keys in DECODE] if "decode" in given.cases else []
     if "queries" in given.cases:
-        cases += [(*case, queries, {}) for case in QUERIES for queries in (1, 2, 4, 8, 16)]
+        cases += [(*case, queries, {}) for case in QUERIES for queries in given.queries]
     cases += PROMPTS if "prompts" in given.cases else []
     for batch, keys, queries, options in cases:
         if time.monotonic() - begin > given.seconds:
@@ -205,6 +205,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("do", nargs="+", choices=["right", "times"])
     parser.add_argument("--cases", nargs="+", default=["decode", "queries", "prompts"])
+    parser.add_argument("--queries", type=int, nargs="+", default=[1, 2, 4, 8, 16],
+                        help="of a sequence, in the cases of that name")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--flashinfer", action="store_true", help="beside the two, where it serves a case")
     given = parser.parse_args()

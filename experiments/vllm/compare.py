@@ -18,18 +18,27 @@ HERE = pathlib.Path(__file__).parent
 SPECULATIVE = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3,
                "prompt_lookup_min": 1}
 SMALL_CACHE = {"kv_cache_memory_bytes": 3 << 30}
-# By name: the back end, options and variables of the environment. The first is whom others are beside.
+NGRAM = {"speculative_config": SPECULATIVE, "disable_log_stats": False, **SMALL_CACHE}
+FP8 = {"quantization": "fp8"}
+LAYERS = {"SWR_VLLM_LINEAR": "1"}
+# By name: the back end, options and variables of the environment.
 CONTENDERS = {
     "FLASH_ATTN": ("FLASH_ATTN", {}, {}), "swr": ("CUSTOM", {}, {}),
     "TRITON_ATTN": ("TRITON_ATTN", {}, {}),  # How much two of vLLM's own differ.
     "FLASHINFER": ("FLASHINFER", {"kernel_config": {"enable_flashinfer_autotune": False}}, {}),
     "swr, pages of 16": ("CUSTOM", {"block_size": 16}, {}),
-    "swr, linear layers too": ("CUSTOM", {}, {"SWR_VLLM_LINEAR": "1"}),
-    "FLASH_ATTN, FP8": ("FLASH_ATTN", {"quantization": "fp8"}, {}),
-    "swr, FP8 layers": ("CUSTOM", {"quantization": "fp8"}, {"SWR_VLLM_LINEAR": "1"}),
+    "swr, linear layers too": ("CUSTOM", {}, LAYERS),
+    # Layers of FP8 are CUTLASS's unless it is said whose. The controls have nothing of swr.
+    "FLASH_ATTN, FP8": ("FLASH_ATTN", FP8, {}),
+    "FLASH_ATTN, FP8 by PyTorch": ("FLASH_ATTN", {**FP8, "kernel_config": {"linear_backend": "torch"}}, {}),
+    "TRITON_ATTN, FP8": ("TRITON_ATTN", FP8, {}),
+    "FLASH_ATTN, FP8 by swr": ("FLASH_ATTN", FP8, LAYERS),
+    "swr, FP8": ("CUSTOM", FP8, {}),
+    "swr, FP8 layers": ("CUSTOM", FP8, LAYERS),
+    # The same numbers as weights of bf16, so that activations are not rounded to FP8.
+    "FLASH_ATTN, weights of FP8": ("FLASH_ATTN", {}, {"SWR_FILL": "fp8"}),
     # Of prompts that repeat themselves, a few.
-    "FLASH_ATTN, ngram": ("FLASH_ATTN", {"speculative_config": SPECULATIVE, **SMALL_CACHE}, {}),
-    "swr, ngram": ("CUSTOM", {"speculative_config": SPECULATIVE, **SMALL_CACHE}, {})}
+    "FLASH_ATTN, ngram": ("FLASH_ATTN", NGRAM, {}), "swr, ngram": ("CUSTOM", NGRAM, {})}
 OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens": 8192,
            "gpu_memory_utilization": 0.1, "enable_prefix_caching": True, "enable_chunked_prefill": True,
            "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128]}}
@@ -179,6 +188,9 @@ def time_workloads(engines, name, rounds, workloads, change=lambda prompts: prom
                 seconds = engine.ask("generate", prompts=prompts, tokens=tokens)["seconds"]
                 if turn > 0:  # The first warms up.
                     times[engine.label].append(seconds * 1e3)
+        for engine in engines:
+            if engine.label.endswith("ngram"):  # Other tokens at a tie guess other tokens right.
+                print(f"times | {name} | {kind} | {engine.label} | {engine.ask('guesses')}", flush=True)
         peer = statistics.median(times[engines[0].label])
         for label, of_label in times.items():
             print(f"times | {name} | {kind} | {label} | {statistics.median(of_label):.1f} ms | "
@@ -196,7 +208,7 @@ def start(name, given):
     if "soak" in given.do:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     return [Process(label, path, options, open(f"{given.folder}/{name}.{label}.log", "w"))
-            for label in CONTENDERS if label in given.contenders]
+            for label in given.contenders]
 
 
 def run(name, engines, given):
@@ -221,7 +233,8 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--contenders", nargs="+", default=["FLASH_ATTN", "swr"])
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, metavar="CONTENDER",
+                        default=["FLASH_ATTN", "swr"], help="the first is whom the others are beside")
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--requests", type=int, default=100000)
     parser.add_argument("--seconds", type=float, default=600.0)

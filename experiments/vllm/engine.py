@@ -6,6 +6,7 @@ error."""
 
 import itertools
 import json
+import math
 import os
 import pathlib
 import random
@@ -21,12 +22,15 @@ def fill(model):
     import torch
 
     generator = torch.Generator(device="cuda").manual_seed(7)
+    filled = set()
     for name, layer in sorted(model.named_modules()):
-        if getattr(layer, "weight_scale", None) is not None:
+        if getattr(layer, "weight_scale", None) is not None or (
+                os.environ.get("SWR_FILL") == "fp8" and name.endswith("_proj")):
             fill_fp8(layer, 2.0 if "o_proj" in name else 1.0, generator)
+            filled.add(name + ".weight")
     is_gemma = "Gemma" in type(model).__name__  # It adds 1 to its norms and scales its embeddings.
     for name, weight in sorted(model.named_parameters()):
-        if not weight.is_floating_point() or weight.dtype.itemsize == 1 or "scale" in name:
+        if not weight.is_floating_point() or name in filled or "scale" in name:
             continue
         if weight.dim() == 1:  # Norms, biases, sinks.
             mean, deviation = (float(not is_gemma), 0.1) if "norm" in name else (0.0, 0.5)
@@ -44,13 +48,21 @@ def fill(model):
 
 
 def fill_fp8(layer, gain, generator):
-    """A weight of FP8 and its scale, of the deviation that a weight of bf16 has."""
+    """A weight of FP8 and its scale, of the deviation that a weight of bf16 has; or their product, which
+    bf16 holds, as a weight of bf16."""
     import torch
 
     deviation = 64.0  # Of the stored numbers, which reach 448.
-    drawn = torch.empty(layer.weight.shape, device="cuda").normal_(0.0, deviation, generator=generator)
-    layer.weight.data.copy_(drawn.clamp_(-448.0, 448.0))
-    layer.weight_scale.data.fill_(gain * layer.input_size_per_partition ** -0.5 / deviation)
+    inputs = layer.input_size_per_partition
+    scale = 2.0 ** round(math.log2(gain * inputs ** -0.5 / deviation))
+    is_fp8 = layer.weight.dtype.itemsize == 1
+    weight = layer.weight.data if is_fp8 else layer.weight.data.T  # [inputs, outputs].
+    assert weight.shape[0] == inputs
+    drawn = torch.empty(weight.shape, device="cuda").normal_(0.0, deviation, generator=generator)
+    drawn = drawn.clamp_(-448.0, 448.0).to(torch.float8_e4m3fn)
+    weight.copy_(drawn if is_fp8 else drawn.float() * scale)
+    if is_fp8:
+        layer.weight_scale.data.fill_(scale)
 
 
 def classes_that_attend(model):
@@ -141,6 +153,12 @@ class Engine:
                         if metric.name == "vllm:num_preemptions")
         return {"asked": asked, "seconds": round(time.monotonic() - begun), "cancelled": cancelled,
                 "preempted": preempted, **memory}
+
+    def guesses(self):
+        """Steps that guessed, over sequences, and tokens that were guessed right, since the start."""
+        of_name = {metric.name: getattr(metric, "value", 0) for metric in self.llm.get_metrics()}
+        return {"steps": of_name.get("vllm:spec_decode_num_drafts"),
+                "right": of_name.get("vllm:spec_decode_num_accepted_tokens")}
 
     def forget(self):
         """Empties the prefix cache."""

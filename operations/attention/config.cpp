@@ -6,11 +6,12 @@
 #include "operations/attention/parts.h"
 
 namespace swr {
+/// Without wgmma, of kernels that no variant has.
 constexpr auto members_of(const PortableAttentionConfig& /*of*/) {
   using C = PortableAttentionConfig;
-  return all_members<C, &C::head_dim, &C::dtype, &C::causal, &C::alignment_bytes, &C::tile_m,
-                     &C::tile_n, &C::warps, &C::stages, &C::order, &C::persistence,
-                     &C::smem_swizzle, &C::split_kv, &C::pack_gqa, &C::kv_copy>();
+  return Members<&C::head_dim, &C::dtype, &C::causal, &C::alignment_bytes, &C::tile_m, &C::tile_n,
+                 &C::warps, &C::stages, &C::order, &C::persistence, &C::smem_swizzle, &C::split_kv,
+                 &C::pack_gqa, &C::kv_copy>();
 }
 /// Without kv_octets, of kernels that no variant has.
 constexpr auto members_of(const HopperAttentionConfig& /*of*/) {

@@ -13,7 +13,8 @@ constexpr auto members_of(const ServingAttentionConfig& /*of*/) {
   using C = ServingAttentionConfig;
   return all_members<C, &C::head_dim, &C::head_dim_v, &C::dtype, &C::mask, &C::softcap,
                      &C::kv_source, &C::page_copy, &C::tile_m, &C::tile_n, &C::warps, &C::stages,
-                     &C::order, &C::persistence, &C::smem_swizzle, &C::pack_gqa, &C::deal>();
+                     &C::order, &C::persistence, &C::smem_swizzle, &C::pack_gqa, &C::deal,
+                     &C::wgmma>();
 }
 constexpr auto members_of(const HopperServingConfig& /*of*/) {
   using C = HopperServingConfig;
@@ -37,8 +38,9 @@ KvSource kv_source_of(const ServingAttentionProblem& problem) {
   return problem.page_size > 0 ? KvSource::pages : KvSource::rows;
 }
 
-ServingAttentionConfig portable_config(const ServingAttentionProblem& problem,
-                                       const ServingAttentionVariant& variant) {
+/// Of the portable family, and of what the Hopper family deals in parts of the keys.
+ServingAttentionConfig parts_config(const ServingAttentionProblem& problem,
+                                    const ServingAttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .head_dim_v = problem.head_dim_v,
           .dtype = problem.dtype,
@@ -54,7 +56,8 @@ ServingAttentionConfig portable_config(const ServingAttentionProblem& problem,
           .persistence = variant.persistence,
           .smem_swizzle = true,
           .pack_gqa = variant.pack_gqa,
-          .deal = variant.deal};
+          .deal = variant.deal,
+          .wgmma = variant.family == Family::hopper};
 }
 
 /// Under a window pieces are so short that little of a tile is cut.
@@ -84,10 +87,10 @@ HopperServingConfig hopper_config(const ServingAttentionProblem& problem,
 
 ServingFamilyConfig config_of(const ServingAttentionProblem& problem,
                               const ServingAttentionVariant& variant) {
-  if (variant.family == Family::hopper) {
+  if (variant.family == Family::hopper && variant.deal == Deal::whole) {
     return hopper_config(problem, variant);
   }
-  return portable_config(problem, variant);
+  return parts_config(problem, variant);
 }
 
 std::string config_header_of(const ServingAttentionProblem& problem,

@@ -142,6 +142,12 @@ class ServingAttentionPredictor final : public Predictor {
               time_us(tiles.pairs * step.softmax_clocks, giga_clocks),
               time_us(tiles.pairs * step.step_clocks + tiles.q_tiles * tile_clocks, giga_clocks)};
     }
+    if (const auto& config = std::get<ServingAttentionConfig>(of_family); config.wgmma) {
+      const HopperStep step = hopper_step(config.products(), profile_);
+      return {time_us(tiles.pairs * step.matrix_clocks, giga_clocks),
+              time_us(tiles.pairs * step.softmax_clocks, giga_clocks),
+              time_us(tiles.pairs * step.step_clocks, giga_clocks)};
+    }
     const double scores = tiles.pairs * variant.tile_m * variant.tile_n;
     const double columns = problem.head_dim + problem.head_dim_v;
     const double matrix_us =

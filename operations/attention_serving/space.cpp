@@ -35,10 +35,15 @@ struct Candidate {
   const DeviceInfo& device;
   ServingFamilyConfig config;
 
-  const ServingAttentionConfig* portable() const {
+  /// Of kernels whose threads copy K and V.
+  const ServingAttentionConfig* copying() const {
     return std::get_if<ServingAttentionConfig>(&config);
   }
+  /// Of the Hopper family's whole Q tiles.
   const HopperServingConfig* hopper() const { return std::get_if<HopperServingConfig>(&config); }
+  bool is_warpgroup_in_parts() const {
+    return variant.family == Family::hopper && variant.deal != Deal::whole;
+  }
 };
 
 Reason hopper_tile_shape(const ServingAttentionVariant& variant) {
@@ -55,10 +60,12 @@ Reason hopper_tile_shape(const ServingAttentionVariant& variant) {
 }
 
 Reason tile_shape(const Candidate& c) {
-  if (c.hopper() != nullptr) {
-    return hopper_tile_shape(c.variant);
+  if (c.variant.family == Family::hopper) {
+    return c.is_warpgroup_in_parts() && c.variant.tile_m != 64
+               ? Reason("one warpgroup has 64 rows of Q, not " + text(c.variant.tile_m))
+               : hopper_tile_shape(c.variant);
   }
-  const PortableAttentionConfig qk = c.portable()->qk();
+  const PortableAttentionConfig qk = c.copying()->qk();
   const int rows = 16 * qk.warps;
   if (qk.tile_m % 16 != 0 || (qk.tile_m % rows != 0 && rows % qk.tile_m != 0)) {
     return text(qk.warps) + " warps do not divide into the blocks of 16 rows of tile_m " +
@@ -70,7 +77,7 @@ Reason tile_shape(const Candidate& c) {
 }
 
 Reason look_ups(const Candidate& c) {
-  const ServingAttentionConfig* const config = c.portable();
+  const ServingAttentionConfig* const config = c.copying();
   return config == nullptr
              ? Reason{}
              : unless(!config->has_pages() || config->threads() >= config->runs_per_tile(),
@@ -80,10 +87,15 @@ Reason look_ups(const Candidate& c) {
 
 /// What the Hopper family leaves to the portable one.
 Reason hopper_features(const Candidate& c) {
-  if (c.hopper() == nullptr) {
+  if (c.variant.family != Family::hopper) {
     return std::nullopt;
   }
-  if (c.problem.mask == ServingMask::window && !c.hopper()->has_whole_boxes()) {
+  if (c.is_warpgroup_in_parts() && !HopperServingConfig::can_have_whole_boxes(c.problem.head_dim)) {
+    return "threads do not fill panels past head_dim " + text(c.problem.head_dim) +
+           ", which is no multiple of 32";
+  }
+  if (c.hopper() != nullptr && c.problem.mask == ServingMask::window &&
+      !c.hopper()->has_whole_boxes()) {
     return "boxes of one panel cannot leave out rows on the left of a window; head_dim " +
            text(c.problem.head_dim) + " is no multiple of 32, so that its panels are not full";
   }
@@ -93,13 +105,11 @@ Reason hopper_features(const Candidate& c) {
 }
 
 Reason hopper_dealing(const Candidate& c) {
-  if (c.hopper() == nullptr) {
-    return std::nullopt;
+  const Mainloop usual = ServingAttentionVariant{}.mainloop;
+  if (c.is_warpgroup_in_parts() && c.variant.mainloop != usual) {
+    return "main loops are of whole Q tiles";
   }
-  if (c.variant.pack_gqa) {
-    return "boxes hold rows of one query head";
-  }
-  return unless(c.variant.deal == Deal::whole, "the Hopper family deals whole Q tiles");
+  return unless(c.hopper() == nullptr || !c.variant.pack_gqa, "boxes hold rows of one query head");
 }
 
 Reason page_boxes(const Candidate& c) {
@@ -217,7 +227,8 @@ constexpr std::array kRules{
     Rule{{"hopper_features",
           "The Hopper family has one head_dim, and windows where its panels are full."},
          hopper_features},
-    Rule{{"hopper_dealing", "The Hopper family deals whole Q tiles of one query head."},
+    Rule{{"hopper_dealing",
+          "Whole Q tiles of the Hopper family are of one query head; they alone have main loops."},
          hopper_dealing},
     Rule{{"page_boxes", "Boxes of whole groups of 8 rows divide pages and tiles."}, page_boxes},
     Rule{{"look_ups", "Every page of a tile has a thread that looks it up."}, look_ups},
@@ -265,12 +276,17 @@ constexpr std::array kHopperTilesTo128{Tile{.tile_m = 128, .tile_n = 96},
 constexpr std::array kHopperTilesTo192{Tile{.tile_m = 128, .tile_n = 64},
                                        Tile{.tile_m = 128, .tile_n = 80}};
 constexpr std::array kHopperTilesBeyond{Tile{.tile_m = 128, .tile_n = 64}};
+// In parts of the keys, by one warpgroup.
+constexpr std::array kWarpgroupTilesTo128{Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+                                          Tile{.tile_m = 64, .tile_n = 128, .warps = 4}};
+constexpr std::array kWarpgroupTilesBeyond{Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+                                           Tile{.tile_m = 64, .tile_n = 64, .warps = 4}};
 
 std::span<const Tile> hopper_tiles(const ServingAttentionProblem& problem) {
-  if (is_decode(problem)) {
-    return {};
-  }
   const int columns = problem.head_dim;
+  if (is_decode(problem)) {
+    return columns <= 128 ? std::span<const Tile>(kWarpgroupTilesTo128) : kWarpgroupTilesBeyond;
+  }
   return columns <= 64    ? std::span<const Tile>(kHopperTilesTo64)
          : columns <= 128 ? std::span<const Tile>(kHopperTilesTo128)
          : columns <= 192 ? std::span<const Tile>(kHopperTilesTo192)
@@ -315,7 +331,7 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
   const bool is_hopper = variant.family == Family::hopper;
   const bool in_parts = variant.deal != Deal::whole;
   const bool repeats = in_parts || is_persistent(variant.persistence);
-  const bool packs = group_of(problem) > 1 && !is_hopper;
+  const bool packs = group_of(problem) > 1 && (!is_hopper || in_parts);
   const bool has_runs = problem.page_size > 0 && problem.page_size % 16 == 0 && !problem.leftpad;
   const bool is_causal = problem.mask != ServingMask::full;
   const long long units = usual_least_units(variant.tile_n);
@@ -323,7 +339,7 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
   const std::map<std::string_view, Values> all{
       {"family", {std::string(to_string(variant.family))}},
       {"stages", is_hopper ? Values{2LL, 3LL} : Values{1LL, 2LL, 3LL}},
-      {"deal", is_hopper
+      {"deal", is_hopper && !decodes
                    ? Values{std::string("whole")}
                    : Values{std::string(decodes ? "direct" : "whole"), std::string("ranges")}},
       {"persistence", in_parts    ? Values{std::string("grid")}
@@ -336,16 +352,17 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
       {"pack_gqa", !packs    ? Values{std::string("off")}
                    : decodes ? Values{std::string("on")}
                              : texts(kSwitches)},
-      {"page_copy", has_runs ? texts(kPageCopies) : Values{std::string("row")}},
+      {"page_copy", has_runs && !is_hopper ? texts(kPageCopies) : Values{std::string("row")}},
       {"item_order",
        in_parts && is_causal && !decodes ? Values{std::string("folded")} : one_item_order},
-      {"section_heads", {is_hopper ? 1LL * usual_section_heads(problem) : 1LL}},
+      {"section_heads", {is_hopper && !in_parts ? 1LL * usual_section_heads(problem) : 1LL}},
       {"item_overhead", in_parts && !decodes ? Values{1LL, 2LL} : Values{1LL}},
       {"least_units", variant.deal == Deal::direct ? Values{2LL, 4LL}
                       : in_parts                   ? Values{1LL, units}
                                                    : Values{1LL}},
-      {"mainloop", is_hopper ? Values{std::string("mutex"), std::string("overlap_ordered")}
-                             : Values{std::string("overlap_ordered")}}};
+      {"mainloop", is_hopper && !in_parts
+                       ? Values{std::string("mutex"), std::string("overlap_ordered")}
+                       : Values{std::string("overlap_ordered")}}};
   return all.at(axis);
 }
 
@@ -396,8 +413,9 @@ ServingAttentionVariant hopper_prefill(const ServingAttentionProblem& problem) {
 }
 
 /// What took least on an H100 (experiments/vllm): warps that share rows where there are few or
-/// many, and a third stage where CTAs of 8 warps in all have room for it. One sequence alone, with
-/// no longer ones beside it, is dealt directly.
+/// many, a warpgroup that multiplies 64 where a chip has such, and a third stage where CTAs of 8
+/// warps in all have room for it. One sequence alone, with no longer ones beside it, is dealt
+/// directly.
 ServingAttentionVariant decode(const ServingAttentionProblem& problem, const DeviceInfo& device) {
   const int rows = problem.seq_q * group_of(problem);
   const bool wide = std::max(problem.head_dim, problem.head_dim_v) > 128;
@@ -409,6 +427,14 @@ ServingAttentionVariant decode(const ServingAttentionProblem& problem, const Dev
                                   .deal = problem.batch == 1 ? Deal::direct : Deal::ranges};
   variant.tile_n = variant.tile_m == 64 && wide ? 32 : 64;
   variant.warps = variant.tile_m == 64 && !wide ? 8 : 4;
+  if (variant.tile_m == 64) {
+    ServingAttentionVariant of_warpgroup = variant;
+    of_warpgroup.family = Family::hopper;
+    of_warpgroup.warps = 4;
+    if (!broken_constraint(problem, of_warpgroup, device)) {
+      variant = of_warpgroup;
+    }
+  }
   variant.least_units = variant.deal == Deal::ranges ? usual_least_units(variant.tile_n)
                         : variant.tile_m == 16       ? 2
                                                      : 4;

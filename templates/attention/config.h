@@ -27,6 +27,8 @@ struct PortableAttentionConfig {
   bool split_kv = false;  ///< A Q tile's K and V tiles are dealt to several CTAs.
   bool pack_gqa = false;  ///< Query heads of one K and V head share Q tiles.
   KvCopy kv_copy = KvCopy::cp_async;
+  /// Warpgroups multiply, which read Q, K and V from panels; of attention for servers alone.
+  bool wgmma = false;
 
   SWR_HD constexpr int threads() const { return warps * 32; }
 
@@ -45,9 +47,10 @@ struct PortableAttentionConfig {
   SWR_HD constexpr bool uses_tma() const { return kv_copy == KvCopy::tma; }
 
   /// The copy engine writes K and V as panels of 64 columns, or of 32 where those fit head_dim
-  /// better, and fills the columns past head_dim with 0. Without it a row is one panel.
+  /// better, and fills the columns past head_dim with 0. Otherwise a row is one panel, but where
+  /// warpgroups multiply.
   SWR_HD constexpr int kv_panel_columns() const {
-    return !uses_tma() ? head_dim : (head_dim + 31) / 32 % 2 == 0 ? 64 : 32;
+    return !uses_tma() && !wgmma ? head_dim : (head_dim + 31) / 32 % 2 == 0 ? 64 : 32;
   }
   SWR_HD constexpr int kv_panels() const {
     return (head_dim + kv_panel_columns() - 1) / kv_panel_columns();
@@ -56,7 +59,11 @@ struct PortableAttentionConfig {
     return {tile_n, kv_panel_columns() * 2 / kChunkBytes, smem_swizzle};
   }
   SWR_HD constexpr TileLayout q_layout() const {
-    return {tile_m, head_dim * 2 / kChunkBytes, smem_swizzle};
+    return {tile_m, copied_panel_columns() * 2 / kChunkBytes, smem_swizzle};
+  }
+  /// Columns of a panel of tiles that threads copy.
+  SWR_HD constexpr int copied_panel_columns() const {
+    return wgmma ? kv_panel_columns() : head_dim;
   }
   /// Box of the maps of k and v; without columns where there are none.
   SWR_HD constexpr TensorBox kv_box() const {
@@ -120,7 +127,9 @@ struct PortableAttentionConfig {
 
   /// Q tiles that are longer than their rows are usual where splits and packed heads pay: warps
   /// without rows copy, but do not compute.
-  SWR_HD constexpr bool has_idle_warps() const { return (split_kv || pack_gqa) && row_warps() > 1; }
+  SWR_HD constexpr bool has_idle_warps() const {
+    return (split_kv || pack_gqa) && row_warps() > 1 && !wgmma;
+  }
 
   /// L2 fetches the first K and V tiles while the launch before still ends: in decoding, where a
   /// launch takes as long as memory does and no other CTA reads the same tiles.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/config.h"
+#include "attention/hopper/config.h"
 #include "common/serving_schedule.h"
 #include <swr/axes.h>
 #include <swr/serving_axes.h>
@@ -29,6 +30,7 @@ struct ServingAttentionConfig {
   bool smem_swizzle = true;
   bool pack_gqa = true;
   Deal deal = Deal::ranges;
+  bool wgmma = false;  ///< A warpgroup multiplies 64 rows at a time, on sm_90a; tile_m is 64.
 
   /// What the product with K and the softmax are to the dense family, and what the one with V is.
   SWR_HD constexpr PortableAttentionConfig qk() const { return dense(head_dim); }
@@ -37,6 +39,22 @@ struct ServingAttentionConfig {
   SWR_HD constexpr int threads() const { return warps * 32; }
   SWR_HD constexpr ServingTiles tiles() const { return {tile_m, tile_n, mask, pack_gqa, deal}; }
   SWR_HD constexpr bool has_pages() const { return kv_source == KvSource::pages; }
+
+  /// The tiles as warpgroups multiply them.
+  SWR_HD constexpr HopperAttentionConfig products() const {
+    return {.head_dim = head_dim,
+            .dtype = dtype,
+            .causal = mask != ServingMask::full,
+            .tile_m = tile_m,
+            .tile_n = tile_n,
+            .stages = stages,
+            .mainloop = Mainloop::plain,
+            .order = order,
+            .persistence = persistence,
+            .p_operand = POperand::registers,
+            .exp2_fma_eighths = 0,
+            .unroll = 1};
+  }
 
   /// Rows that one look-up of a page serves.
   SWR_HD constexpr int run_rows() const { return page_copy == PageCopy::run16 ? 16 : 1; }
@@ -66,7 +84,7 @@ struct ServingAttentionConfig {
 
   /// Q tiles that are longer than their rows are usual: warps without rows copy, but do not
   /// compute.
-  SWR_HD constexpr bool has_idle_warps() const { return qk().row_warps() > 1; }
+  SWR_HD constexpr bool has_idle_warps() const { return qk().row_warps() > 1 && !wgmma; }
 
   /// The next launch may begin while this one still streams, rather than when it ends: in decoding,
   /// where that keeps memory busy.
@@ -88,7 +106,8 @@ struct ServingAttentionConfig {
             .persistence = persistence,
             .smem_swizzle = smem_swizzle,
             .split_kv = deal != Deal::whole,
-            .pack_gqa = pack_gqa};
+            .pack_gqa = pack_gqa,
+            .wgmma = wgmma};
   }
 };
 

@@ -24,6 +24,7 @@ inline constexpr ServingAttentionConfig kConfig{
     .smem_swizzle = true,
     .pack_gqa = true,
     .deal = Deal::ranges,
+    .wgmma = false,
 };
 
 }  // namespace swr

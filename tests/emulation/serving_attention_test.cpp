@@ -3,6 +3,7 @@
 // pages, windows, sinks and launches together. What a kernel has no business to read may also lie
 // where reading ends the program.
 #include "attention_serving/append/append.cuh"
+#include "attention_serving/hopper/warpgroup_rows.cuh"
 #include "attention_serving/merge/merge.cuh"
 #include "attention_serving/portable/kernel.cuh"
 #include "operations/attention_serving/launch_plan.h"
@@ -145,6 +146,30 @@ TEST(EmulatedServingAttention, DecodesInKeyGroups) {
     c.deal = Deal::whole;
     c.mask = ServingMask::full;
   })>(kRounds, 5000);
+}
+/// A warpgroup multiplies, from panels.
+TEST(EmulatedServingAttention, DecodesByWarpgroup) {
+  constexpr Config kWarpgroup = changed(kDecode, [](Config& c) {
+    c.head_dim = c.head_dim_v = 64;
+    c.tile_m = 64;
+    c.warps = 4;
+    c.wgmma = true;
+  });
+  expect_right_for_random_problems<kWarpgroup>(kRounds / 4, 5300);
+  expect_right_for_random_problems<changed(kWarpgroup, [](Config& c) {
+    c.deal = Deal::direct;
+    c.dtype = DType::bf16;
+    c.head_dim = c.head_dim_v = 128;
+    c.tile_n = 64;
+    c.stages = 3;
+  })>(kRounds / 10, 5400);
+  expect_right_for_random_problems<changed(kWarpgroup, [](Config& c) {
+    c.mask = ServingMask::window;
+    c.softcap = Softcap::accurate;
+    c.kv_source = KvSource::rows;
+    c.tile_n = 48;
+    c.stages = 1;
+  })>(kRounds / 4, 5500);
 }
 TEST(EmulatedServingAttention, IsRightForEveryDepth) {
   expect_right_for_random_problems<changed(kDecode, [](Config& c) { c.stages = 1; })>(kRounds,

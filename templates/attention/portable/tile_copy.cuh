@@ -35,9 +35,13 @@ struct PackedRows {
 template <PortableAttentionConfig C>
 inline constexpr int kChunksPerRow = C.head_dim * 2 / kChunkBytes;
 
-/// Shared-memory offset of a 16-byte chunk of a [rows, head_dim] tile.
-template <PortableAttentionConfig C>
+/// Shared-memory offset of a 16-byte chunk of a [Rows, head_dim] tile that threads copy.
+template <PortableAttentionConfig C, int Rows>
 __device__ inline unsigned tile_offset(int row, int chunk) {
+  if constexpr (C.wgmma) {
+    constexpr TileLayout kPanels{Rows, C.copied_panel_columns() * 2 / kChunkBytes, C.smem_swizzle};
+    return static_cast<unsigned>(kPanels.offset(row, chunk));
+  }
   return static_cast<unsigned>(smem_offset(row, chunk, kChunksPerRow<C>, C.smem_swizzle));
 }
 
@@ -111,7 +115,7 @@ __device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, i
     constexpr bool kWholeTrips = Rows % kRowsPerTrip == 0;
     const int passed = trip * kRowsPerTrip;
     if (kWholeTrips || passed < tile_rows_left) {
-      copy_chunk_in<C>(shared + tile_offset<C>(thread_row + passed, chunk), global,
+      copy_chunk_in<C>(shared + tile_offset<C, Rows>(thread_row + passed, chunk), global,
                        passed < rows_left);
     }
     global += kRowsPerTrip * source.row_stride_bytes;
@@ -132,7 +136,7 @@ __device__ inline void copy_tile_in(unsigned shared, const PackedRows& source, i
     const int chunk = index % kChunksPerRow<C>;
     const bool valid = first_row + row < source.rows;
     const char* const global = source.address(valid ? first_row + row : 0) + chunk * kChunkBytes;
-    copy_chunk_in<C>(shared + tile_offset<C>(row, chunk), global, valid);
+    copy_chunk_in<C>(shared + tile_offset<C, Rows>(row, chunk), global, valid);
   }
 }
 
@@ -166,7 +170,7 @@ __device__ inline void copy_out(char* global, const Words& words) {
   }
 }
 
-/// One warp copies its rows [tile_row, tile_row + Rows) of the tile at `shared` to the rows of
+/// One warp copies its rows [tile_row, tile_row + Rows) of the Q tile at `shared` to the rows of
 /// `target` that start at first_row + tile_row, leaving out those past the end.
 template <PortableAttentionConfig C, int Rows, typename TargetRows>
 __device__ inline void copy_rows_out(unsigned shared, const TargetRows& target, int first_row,
@@ -177,7 +181,7 @@ __device__ inline void copy_rows_out(unsigned shared, const TargetRows& target, 
     const int chunk = index % kChunksPerRow<C>;
     if (first_row + row < target.rows) {
       char* global = target.address(first_row + row) + chunk * kChunkBytes;
-      copy_out<C>(global, ptx::ld_shared_v4_b32(shared + tile_offset<C>(row, chunk)));
+      copy_out<C>(global, ptx::ld_shared_v4_b32(shared + tile_offset<C, C.tile_m>(row, chunk)));
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rows of one warp of a Q tile over the scan of K and V, and how they are written. The kernel for
-// unequal sequences computes with this code too; what differs are where K and V come from (the
+// The rows of one warp of a Q tile over the scan of K and V, and how they are written. The kernel
+// for unequal sequences computes with this code too; what differs are where K and V come from (the
 // stream), what happens to scores before the softmax (the scoring) and where rows go (the target).
 #pragma once
 
@@ -13,8 +13,8 @@
 namespace swr::portable {
 
 /// `Qk` is the product with K and the softmax, `Pv` the product with V. Warps without rows compute
-/// nothing, but take every step: they copy too, and a barrier of the CTA is one instruction that all
-/// of its threads come to, so that none may stand on a path that only some warps take.
+/// nothing, but take every step: they copy too, and a barrier of the CTA is one instruction that
+/// all of its threads come to, so that none may stand on a path that only some warps take.
 template <PortableAttentionConfig Qk, PortableAttentionConfig Pv, typename Stream, typename Scoring>
 class WarpRows {
  public:
@@ -103,9 +103,9 @@ __device__ inline void write_rows(const Target& target, const Output<C>& output,
 #pragma unroll
       for (int d = 0; d < C.head_dim / 8; ++d) {
         const auto& sums = output[m][d];
-        ptx::st_shared(q_tile + tile_offset<C>(row, d) + lane % 4 * 4,
-                       ptx::cvt_rn_x2<C.dtype>(sums[2 * half] * end.factor,
-                                               sums[2 * half + 1] * end.factor));
+        ptx::st_shared(
+            q_tile + tile_offset<C, C.tile_m>(row, d) + lane % 4 * 4,
+            ptx::cvt_rn_x2<C.dtype>(sums[2 * half] * end.factor, sums[2 * half + 1] * end.factor));
       }
       if (lane % 4 == 0 && first_row + row < rows) {
         ends.write_lse(first_row + row, end);

@@ -6,8 +6,25 @@
 //        -Iinclude -Itemplates -Itemplates/default
 //        templates/attention_serving/hopper/serving_attention.cu
 #include "attention_serving/hopper/kernel.cuh"
+#include "attention_serving/hopper/warpgroup_rows.cuh"
 #include "common/ptx.cuh"
 #include "selected_hopper_serving_config.h"
+
+namespace swr::serving {
+
+template <HopperServingConfig C>
+__device__ __forceinline__ void run_either(const ServingAttentionParams& params,
+                                           const HopperMaps& maps, unsigned shared) {
+  run<C>(params, maps, shared);
+}
+/// Few rows, in parts of the keys: nothing comes by boxes.
+template <ServingAttentionConfig C>
+__device__ __forceinline__ void run_either(const ServingAttentionParams& params,
+                                           const HopperMaps& /*maps*/, unsigned shared) {
+  run<C>(params, shared);
+}
+
+}  // namespace swr::serving
 
 extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
     swr_serving_attention(const __grid_constant__ swr::ServingAttentionParams params,
@@ -17,5 +34,6 @@ extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
                           const __grid_constant__ swr::TensorMap o,
                           const __grid_constant__ swr::ServingMapSteps steps) {
   extern __shared__ __align__(1024) char shared[];
-  swr::serving::run<swr::kConfig>(params, {q, k, v, o, steps}, swr::ptx::shared_address(shared));
+  swr::serving::run_either<swr::kConfig>(params, {q, k, v, o, steps},
+                                         swr::ptx::shared_address(shared));
 }

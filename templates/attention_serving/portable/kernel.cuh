@@ -68,8 +68,13 @@ struct Scoring {
   }
 };
 
+/// Who multiplies.
 template <ServingAttentionConfig C>
-using Rows = portable::WarpRows<C.qk(), C.pv(), KvStream<C>, Scoring<C>>;
+struct RowsOf {
+  using Type = portable::WarpRows<C.qk(), C.pv(), KvStream<C>, Scoring<C>>;
+};
+template <ServingAttentionConfig C>
+using Rows = typename RowsOf<C>::Type;
 
 /// Where the results of the item's Q tile go.
 template <ServingAttentionConfig C>
@@ -122,8 +127,8 @@ __device__ inline void write_results(const ServingAttentionParams& params, const
                                          portable::rows_of_tile<C.pv()>(target),
                                          portable::RowWriter<C.pv(), TileTarget<C>>(target));
   } else {
-    portable::write_rows<C.pv(), C.head_dim == C.head_dim_v>(target, rows.output(),
-                                                             rows.softmax(), smem, place.row);
+    portable::write_rows<C.pv(), C.head_dim == C.head_dim_v>(target, rows.output(), rows.softmax(),
+                                                             smem, place.row);
   }
 }
 

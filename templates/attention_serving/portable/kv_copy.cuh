@@ -41,8 +41,9 @@ __device__ inline void copy_rows_in(unsigned shared, const KvRows& source, int f
   for (int trip = 0; trip < Way::kCount; ++trip) {
     const int passed = trip * Way::kRows;
     if (Way::kWhole || passed < T.tile_n - thread_row) {
-      portable::copy_chunk_in<T>(shared + portable::tile_offset<T>(thread_row + passed, chunk),
-                                 global, live.contain(passed));
+      portable::copy_chunk_in<T>(
+          shared + portable::tile_offset<T, T.tile_n>(thread_row + passed, chunk), global,
+          live.contain(passed));
     }
     global += Way::kRows * source.row_stride_bytes;
   }
@@ -111,8 +112,9 @@ __device__ inline void copy_paged_rows_in(unsigned shared, const PagedRows& sour
     for (int i = 0; i < kTripsAtOnce && first + i < Way::kCount; ++i) {
       const int passed = (first + i) * Way::kRows;
       if (Way::kWhole || passed < T.tile_n - thread_row) {
-        portable::copy_chunk_in<T>(shared + portable::tile_offset<T>(thread_row + passed, chunk),
-                                   rows[i] + chunk * kChunkBytes, live.contain(passed));
+        portable::copy_chunk_in<T>(
+            shared + portable::tile_offset<T, T.tile_n>(thread_row + passed, chunk),
+            rows[i] + chunk * kChunkBytes, live.contain(passed));
       }
     }
   }
@@ -152,7 +154,7 @@ __device__ inline void copy_paged_pairs_in(unsigned k_shared, unsigned v_shared,
     for (int i = 0; i < kTripsAtOnce && first + i < Way::kCount; ++i) {
       const int passed = (first + i) * Way::kRows;
       if (Way::kWhole || passed < T.tile_n - thread_row) {
-        const unsigned place = portable::tile_offset<T>(thread_row + passed, chunk);
+        const unsigned place = portable::tile_offset<T, T.tile_n>(thread_row + passed, chunk);
         const bool valid = live.contain(passed);
         portable::copy_chunk_in<T>(k_shared + place, rows[i].k + chunk * kChunkBytes, valid);
         portable::copy_chunk_in<T>(v_shared + place, rows[i].v + chunk * kChunkBytes, valid);

@@ -10,6 +10,7 @@
 #include "attention_serving/portable/kv_copy.cuh"
 #include "common/ptx.cuh"
 #include "common/serving_schedule.h"
+#include "common/tma_ptx.cuh"
 #include <swr/serving_attention_params.h>
 
 namespace swr::serving {
@@ -92,6 +93,9 @@ class KvStream {
   /// finished what it read before.
   __device__ static void arrive() {
     ptx::cp_async_wait_group<C.stages == 1 ? 0 : C.stages - 2>();
+    if constexpr (C.wgmma) {
+      ptx::fence_proxy_async();  // Warpgroups read what this thread has copied.
+    }
     __syncthreads();
   }
 

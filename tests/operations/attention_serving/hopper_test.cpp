@@ -26,6 +26,9 @@ constexpr V kHopper{.family = Family::hopper,
                     .item_order = ItemOrder::longest_first,
                     .section_heads = 32};
 
+constexpr V kWarpgroup{
+    .family = Family::hopper, .tile_m = 64, .warps = 4, .pack_gqa = true, .least_units = 8};
+
 P changed(P problem, auto change) {
   change(problem);
   return problem;
@@ -67,7 +70,8 @@ TEST(HopperServing, SaysWhatItLeavesToThePortableFamily) {
                  v.deal = Deal::ranges;
                  v.persistence = Persistence::grid;
                }),
-       "hopper_dealing"},
+       "tile_shape"},
+      {changed(kWarpgroup, [](V& v) { v.mainloop = Mainloop::mutex; }), "hopper_dealing"},
       {changed(kHopper, [](V& v) { v.page_copy = PageCopy::run16; }), "family_axes"},
       {changed(kHopper, [](V& v) { v.stages = 3; }), "shared_memory"},
       {changed(kHopper, [](V& v) { v.order = Order::sawtooth; }), "drawing"},
@@ -147,9 +151,43 @@ TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
   for (const P& other : others) {
     EXPECT_EQ(family_of(default_variant(Problem(other), device_of(90))), Family::portable);
   }
-  const auto points =
-      serving_attention_operation().points(Family::hopper, decode, device_of(90), {}).listed;
-  EXPECT_TRUE(points.empty()) << "decoding waits for memory";
+}
+
+/// Where heads and queries make more than 32 rows, which one warpgroup multiplies from what it
+/// reads once; fewer wait for memory as they are.
+TEST(HopperServing, IsTheDefaultOfManyRowsInDecoding) {
+  const P many = changed(kServingPrompt, [](P& p) {
+    p.seq_q = 16;
+    p.heads_q = 4 * p.heads_kv;
+  });
+  EXPECT_EQ(default_variant(Problem(many), device_of(90)), Variant(kWarpgroup));
+  EXPECT_FALSE(plan_of(many, kWarpgroup, 132, 2).maps.takes_tensor_maps());
+  EXPECT_TRUE(std::get<ServingAttentionConfig>(config_of(many, kWarpgroup)).wgmma);
+  const P others[] = {changed(many, [](P& p) { p.seq_q = 8; }),
+                      changed(many, [](P& p) { p.head_dim = p.head_dim_v = 80; }),
+                      changed(many, [](P& p) { p.head_dim_v = 64; })};
+  for (const P& other : others) {
+    EXPECT_EQ(family_of(default_variant(Problem(other), device_of(90))), Family::portable);
+  }
+  EXPECT_EQ(family_of(default_variant(Problem(many), device_of(120))), Family::portable);
+}
+
+/// No spills, and products that are waited for.
+TEST(HopperServing, WarpgroupsInPartsCompileClean) {
+  const Generator generator({});
+  for (const auto& [head_dim, batch] : {std::pair(128, 8), std::pair(256, 1)}) {
+    const P problem = changed(kServingPrompt, [&](P& p) {
+      p.batch = batch;
+      p.seq_q = 16;
+      p.heads_q = 4 * p.heads_kv;
+      p.head_dim = p.head_dim_v = head_dim;
+    });
+    const V variant = default_variant(Problem(problem), device_of(90)).as<V>();
+    ASSERT_EQ(variant.family, Family::hopper) << head_dim;
+    const CompiledKernel kernel = generator.compile(problem, variant, 90);
+    const auto broken = check_compiled(problem, variant, device_of(90), kernel.resources);
+    EXPECT_FALSE(broken) << head_dim << ": " << broken->reason;
+  }
 }
 
 /// Whatever the mask: the model finds it faster than the portable family's default, and than its
