@@ -412,10 +412,10 @@ ServingAttentionVariant hopper_prefill(const ServingAttentionProblem& problem) {
           .section_heads = usual_section_heads(problem)};
 }
 
-/// What took least on an H100 (experiments/vllm): warps that share rows where there are few or
-/// many, a warpgroup that multiplies 64 where a chip has such, and a third stage where CTAs of 8
-/// warps in all have room for it. One sequence alone, with no longer ones beside it, is dealt
-/// directly.
+/// What took least on an H100 and an H200 (experiments/vllm): warps that share rows where there are
+/// few or many, a warpgroup that multiplies 64 where a chip has such, and a third stage where CTAs
+/// of 8 warps in all have room for it. One sequence alone, with no longer ones beside it, is dealt
+/// directly, in so many parts that a warpgroup alone adds them up too slowly.
 ServingAttentionVariant decode(const ServingAttentionProblem& problem, const DeviceInfo& device) {
   const int rows = problem.seq_q * group_of(problem);
   const bool wide = std::max(problem.head_dim, problem.head_dim_v) > 128;
@@ -427,7 +427,7 @@ ServingAttentionVariant decode(const ServingAttentionProblem& problem, const Dev
                                   .deal = problem.batch == 1 ? Deal::direct : Deal::ranges};
   variant.tile_n = variant.tile_m == 64 && wide ? 32 : 64;
   variant.warps = variant.tile_m == 64 && !wide ? 8 : 4;
-  if (variant.tile_m == 64) {
+  if (variant.tile_m == 64 && variant.deal == Deal::ranges) {
     ServingAttentionVariant of_warpgroup = variant;
     of_warpgroup.family = Family::hopper;
     of_warpgroup.warps = 4;
