@@ -127,7 +127,11 @@ TEST(HopperGemmKernel, OddRowsCompileClean) {
                                     hopper(128, 192, GemmMainloop::pingpong, 2),
                                     hopper(64, 32, GemmMainloop::cooperative, 1)}) {
       config.alignment_bytes = alignment;
-      const bool is_wide = alignment == 4 && config.mainloop == GemmMainloop::cooperative;
+      const bool is_ping_pong = config.mainloop == GemmMainloop::pingpong;
+      if (is_ping_pong && alignment == 2) {
+        config.tile_n = 176;  // 192 spill 4 bytes, and the tuner drops them.
+      }
+      const bool is_wide = alignment == 4 && !is_ping_pong;
       config.output = is_wide ? OutputType::fp32 : OutputType::bf16;
       expect_clean(config, 90);
     }
