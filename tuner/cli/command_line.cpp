@@ -386,12 +386,6 @@ bool OptionList::has(const std::string& name) const {
   return app_->get_option_no_throw(name) != nullptr;
 }
 
-OptionList OptionList::one_of(const std::string& title) {
-  CLI::Option_group& group = *app_->add_option_group(title);
-  group.require_option(1);
-  return {group, *line_};
-}
-
 void OptionList::exclude_all_but(CLI::Option* option, const std::set<std::string>& usable) {
   for (CLI::Option* const other : app_->get_options([&](const CLI::Option* one) {
          return one != option && !usable.contains(one->get_name());

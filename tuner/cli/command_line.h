@@ -84,8 +84,6 @@ class OptionList {
                         const std::string& meaning, const OptionTraits& traits = {});
 
   bool has(const std::string& name) const;
-  /// Options of which exactly one is given.
-  OptionList one_of(const std::string& title);
   void exclude_all_but(CLI::Option* option, const std::set<std::string>& usable);
   /// The one has a meaning only with the other.
   static void need(CLI::Option* one, CLI::Option* other);

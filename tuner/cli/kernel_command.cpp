@@ -221,6 +221,11 @@ int run_kernel(const Session& asked_session, const KernelArguments& asked) {
   if (!session.common.quiet) {
     print_notes(session, spec);
   }
+  if (!options.against.empty() && (asked.enumerates || asked.compiles_only || options.dry_run)) {
+    reject(
+        "--against times a call beside the best variant, and --compile-only, --enumerate and "
+        "--dry-run time none");
+  }
   if (!asked.enumerates && !asked.compiles_only) {
     const bool is_absent =
         options.gpus.empty() && gpu_for(session, options.gpu).profile.has_value();

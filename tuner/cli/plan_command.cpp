@@ -26,6 +26,9 @@ std::vector<Problem> planned(const PlanArguments& plan) {
   if (plan.shapes) {
     return read_shapes(*plan.shapes);
   }
+  if (!plan.model) {
+    reject("plan needs --shapes or --model");
+  }
   ModelWork work{.lengths = whole_numbers(plan.seq, "--seq"),
                  .batches = whole_numbers(plan.batch, "--batch"),
                  .causal = plan.causal,
@@ -68,13 +71,13 @@ void add_plan(CommandLine& line) {
                  "  swr-tune plan --model config.json --seq 1024,8192 --batch 1,8 --out work.json",
        .group = "Tune"},
       run_plan);
-  OptionList source = options.one_of("Source");
-  source.add("--shapes FILE", plan.shapes,
-             "Text with a shape per line (seq=4096 heads=32 kv-heads=8 causal), or JSON",
-             {.role = FileRole::input});
+  CLI::Option* const shapes =
+      options.add("--shapes FILE", plan.shapes,
+                  "Text with a shape per line (seq=4096 heads=32 kv-heads=8 causal), or JSON",
+                  {.group = "Source, one of", .role = FileRole::input});
   CLI::Option* const model =
-      source.add("--model FILE", plan.model, "A model's config.json, for its shapes",
-                 {.role = FileRole::input});
+      options.add("--model FILE", plan.model, "A model's config.json, for its shapes",
+                  {.group = "Source, one of", .role = FileRole::input, .excludes = shapes});
   const std::string group = "With --model";
   CLI::Option* const seq =
       options.add("--seq N[,N]", plan.seq, "Lengths", {.group = group, .needs = model});

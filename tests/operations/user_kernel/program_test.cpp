@@ -105,6 +105,15 @@ TEST_F(KernelCommand, NamesWhatIsMisspelt) {
   EXPECT_THAT(result_of("kernel absent.json --enumerate --gpu h200").err, HasSubstr("absent.json"));
 }
 
+TEST_F(KernelCommand, RefusesAPeerWhereNothingIsTimed) {
+  const std::string kernel = "kernel " + (kExamples / "vector_add.json").string() + " --gpu h200 ";
+  for (const char* const untimed : {"--compile-only", "--enumerate", "--dry-run"}) {
+    const auto result = result_of(kernel + untimed + " --against torch");
+    EXPECT_EQ(result.exit_code, 2) << untimed;
+    EXPECT_THAT(result.err, HasSubstr("--against times a call")) << untimed;
+  }
+}
+
 /// Before anything is looked for on a GPU, in every form that a spec has.
 TEST_F(KernelCommand, RefusesAnObjectiveThatIsNotKnown) {
   std::filesystem::copy_file(kExamples / "vector_add.cu", dir_ / "vector_add.cu");
