@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::string_view kSaxpy = R"(
 #include "tools/multiply.cuh"
-#include "tests/support/test.h"
 extern "C" __global__ void saxpy(float* y, const float* x, float a, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) {
