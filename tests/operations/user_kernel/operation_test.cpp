@@ -70,21 +70,37 @@ TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
 TEST(UserKernel, CompilesWithTheHeadersOfTheStandardLibrary) {
   KernelSpec spec = test::scale_spec("standard");
   spec.source = R"(
+#include <array>
 #include <assert.h>
 #include <cassert>
 #include <cfloat>
 #include <climits>
+#include <cmath>
 #include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <float.h>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
 #include <limits.h>
+#include <limits>
 #include <math.h>
+#include <numeric>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <cub/block/block_reduce.cuh>
 #ifndef swr_tune
+#include <iostream>
 int main() { std::cout << "host"; }
 #endif
 __device__ int sum_of(std::initializer_list<int> all) { int s = 0; for (int i : all) s += i; return s; }
