@@ -17,10 +17,15 @@
 namespace swr {
 namespace {
 
+/// Reads of an operand from memory, beyond which its order is worth a sentence.
+constexpr double kOftenRead = 2.0;
+
 struct ExplainedGemm : Explained {
   GemmProblem problem;
   GemmVariant variant;
   GemmExplanation model = {};
+  /// Where this order reads an operand again and again.
+  std::optional<OtherOrder> other_order = {};
 };
 
 void print_launch(std::ostream& out, const ExplainedGemm& all) {
@@ -98,6 +103,47 @@ void print_traffic(std::ostream& out, const ExplainedGemm& all) {
   print_rows(out, "traffic in 32-byte sectors (predicted)", rows);
 }
 
+/// "once", "1.3 times", "128 times".
+std::string times_text(double times) {
+  constexpr double kOnce = 1.05;
+  return times < kOnce ? "once" : significant_text(times, 2) + " times";
+}
+
+std::string reads_text(const OperandReads& reads) {
+  return "A " + times_text(reads.a) + " and B " + times_text(reads.b);
+}
+
+void print_order(std::ostream& out, const ExplainedGemm& all) {
+  constexpr double kNoticeable = 0.98;
+  if (all.model.reads.most() <= kOftenRead) {
+    return;
+  }
+  out << "  From memory this order, " << raster_text(all.variant) << ", reads "
+      << reads_text(all.model.reads);
+  const double time_us = all.model.prediction.time_us;
+  if (all.other_order && all.other_order->time_us < kNoticeable * time_us) {
+    out << "; " << raster_text(all.other_order->variant) << " reads "
+        << reads_text(all.other_order->reads) << " and changes the time by "
+        << change_text(time_us, all.other_order->time_us) << " (predicted).\n";
+  } else {
+    out << "; no other order saves 2 % of the time (predicted).\n";
+  }
+}
+
+Json reads_json(const OperandReads& reads) { return {{"A", reads.a}, {"B", reads.b}}; }
+
+Json order_json(const ExplainedGemm& all) {
+  Json json{{"raster", raster_text(all.variant)}, {"reads", reads_json(all.model.reads)}};
+  if (all.other_order) {
+    const auto& [variant, reads, time_us] = *all.other_order;
+    json["fastest_other"] = {{"raster", raster_text(variant)},
+                             {"key", to_key(variant)},
+                             {"reads", reads_json(reads)},
+                             {"time_ratio", time_us / all.model.prediction.time_us}};
+  }
+  return json;
+}
+
 Json matrices_json(const GemmExplanation& model) {
   Json matrices = Json::object();
   for (const MatrixBytes& matrix : model.matrices) {
@@ -120,6 +166,10 @@ ExplainedGemm explain_all(const ExplainRequest& request) {
                     request.subject.variant.as<GemmVariant>()};
   all.model = explain(all.problem, all.variant, request.subject.resources, request.profile);
   all.threads = threads_per_cta(all.problem, all.variant);
+  if (all.model.reads.most() > kOftenRead) {
+    all.other_order = fastest_other_order(all.problem, all.variant, all.model.occupancy.ctas_per_sm,
+                                          request.profile);
+  }
   all.ctas = all.model.ctas;
   all.waves = all.model.waves;
   all.buffers = all.model.buffers;
@@ -138,6 +188,7 @@ Json explanation_json(const ExplainedGemm& all) {
   json["predicted"] = terms_json(model.prediction);
   json["compulsory_misses_sectors"] = model.traffic.compulsory_misses;
   json["excess_miss_sectors"] = model.traffic.excess_misses;
+  json["order"] = order_json(all);
   json["roofline"] = roofline_json(all);
   add_words_json(all, json);
   json["accesses"] = accesses_json(all.problem, all.result);
@@ -160,6 +211,7 @@ class GemmExplained final : public ExplainedVariant {
     print_accesses(out, all_);
     print_time(out, all_.model.prediction);
     print_traffic(out, all_);
+    print_order(out, all_);
     print_limits(out, all_);
   }
   Json json() const override { return explanation_json(all_); }

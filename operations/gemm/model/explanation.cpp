@@ -2,9 +2,14 @@
 #include "operations/gemm/model/explanation.h"
 
 #include "operations/gemm/config.h"
+#include "operations/gemm/gemm_fit.h"
+#include "operations/gemm/parts.h"
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
+
+#include <algorithm>
+#include <array>
 
 namespace swr {
 namespace {
@@ -50,6 +55,33 @@ double waves_of(const GemmLaunch& launch) {
   return static_cast<double>(schedule.work_items()) / clusters;
 }
 
+OperandReads reads_of(const GemmLaunch& launch, const GemmTraffic& traffic) {
+  const OperandSectors item = GemmBlocks(launch).of_item();
+  const auto times = [&](long long fetched, long long once) {
+    return static_cast<double>(fetched) / static_cast<double>(once * launch.schedule.batch);
+  };
+  return {.a = times(traffic.fetched.a, item.a), .b = times(traffic.fetched.b, item.b)};
+}
+
+/// Every raster without a stride; bands of as many rows of tiles as the spaces have.
+std::vector<GemmVariant> other_orders(const GemmVariant& variant) {
+  constexpr std::array kRasters{Raster::grouped, Raster::serpentine, Raster::hilbert,
+                                Raster::along_n, Raster::along_m};
+  std::vector<GemmVariant> all;
+  for (const Raster raster : kRasters) {
+    for (const int rows : {8, 16}) {
+      GemmVariant other = variant;
+      other.raster = raster;
+      other.raster_group = is_banded(raster) ? rows / variant.cluster_m : 1;
+      other.swizzle_stride = 0;
+      if (other != variant && (all.empty() || other != all.back())) {
+        all.push_back(other);
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 GemmExplanation explain(const GemmProblem& problem, const GemmVariant& variant,
@@ -70,8 +102,27 @@ GemmExplanation explain(const GemmProblem& problem, const GemmVariant& variant,
   result.ctas = result.launch.clusters() * schedule.ctas_per_cluster();
   result.waves = waves_of(result.launch);
   result.traffic = simulate_gemm_l2(result.launch, profile.l2_policy());
+  result.reads = reads_of(result.launch, result.traffic);
   result.prediction = predict_gemm_time(problem, variant, result.launch, result.traffic, profile);
   return result;
+}
+
+std::optional<OtherOrder> fastest_other_order(const GemmProblem& problem,
+                                              const GemmVariant& variant, int ctas_per_sm,
+                                              const GpuProfile& profile) {
+  std::optional<OtherOrder> fastest;
+  for (const GemmVariant& other : other_orders(variant)) {
+    if (broken_constraint(problem, other, profile.device)) {
+      continue;
+    }
+    const GemmLaunch launch = gemm_launch_on_gpu(problem, other, ctas_per_sm, profile);
+    const GemmTraffic traffic = simulate_gemm_l2(launch, profile.l2_policy());
+    const double time_us = predict_gemm_time(problem, other, launch, traffic, profile).time_us;
+    if (!fastest || time_us < fastest->time_us) {
+      fastest = {.variant = other, .reads = reads_of(launch, traffic), .time_us = time_us};
+    }
+  }
+  return fastest;
 }
 
 }  // namespace swr

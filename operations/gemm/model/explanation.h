@@ -8,6 +8,7 @@
 #include <swr/gemm_variant.h>
 #include <swr/kernel.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,21 @@ struct MatrixBytes {
   long long compulsory = 0;  ///< The matrix once.
 };
 
+/// How often each operand comes from memory, by the walk.
+struct OperandReads {
+  double a = 1.0;
+  double b = 1.0;
+
+  double most() const { return a > b ? a : b; }
+};
+
+/// The same kernel with its tiles in another order.
+struct OtherOrder {
+  GemmVariant variant;
+  OperandReads reads;
+  double time_us = 0.0;  ///< Predicted.
+};
+
 struct GemmExplanation {
   Occupancy occupancy;
   GemmLaunch launch;
@@ -30,11 +46,17 @@ struct GemmExplanation {
   /// some empty.
   double waves = 0.0;
   GemmTraffic traffic;
+  OperandReads reads;
   GemmPrediction prediction;
 };
 
 /// Throws: Error{invalid_argument} when no CTA fits an SM.
 GemmExplanation explain(const GemmProblem& problem, const GemmVariant& variant,
                         const KernelResources& resources, const GpuProfile& profile);
+
+/// The fastest of the other orders, by the model; empty where there is none. Walks each.
+std::optional<OtherOrder> fastest_other_order(const GemmProblem& problem,
+                                              const GemmVariant& variant, int ctas_per_sm,
+                                              const GpuProfile& profile);
 
 }  // namespace swr

@@ -27,11 +27,7 @@ std::vector<long long> footprints(const GemmBlocks& blocks) {
   const auto blocks_of_item =
       static_cast<std::size_t>((blocks.m_tiles + blocks.n_tiles) * blocks.k_blocks);
   const auto blocks_of_a = static_cast<std::size_t>(blocks.m_tiles * blocks.k_blocks);
-  const auto first = blocks.sectors.begin();
-  const auto end_of_a = first + static_cast<std::ptrdiff_t>(blocks_of_a);
-  const auto end_of_b = first + static_cast<std::ptrdiff_t>(blocks_of_item);
-  const long long a = std::accumulate(first, end_of_a, 0LL);
-  const long long b = std::accumulate(end_of_a, end_of_b, 0LL);
+  const auto [a, b] = blocks.of_item();
   std::vector<long long> all(2 * blocks.sectors.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i] = i % blocks.sectors.size() % blocks_of_item < blocks_of_a ? a : b;
@@ -43,7 +39,9 @@ template <typename Cache>
 GemmTraffic walk_through(const GemmLaunch& launch, const Cache& empty, int blocks) {
   PartitionedL2<Cache> l2(empty, launch.l2_partitions, blocks);
   GemmTraffic traffic;
-  traffic.summary = GemmWalk(launch, l2).run();
+  GemmWalk walk(launch, l2);
+  traffic.summary = walk.run();
+  traffic.fetched = walk.fetched();
   traffic.compulsory_misses = l2.compulsory_misses();
   traffic.excess_misses = l2.excess_misses();
   return traffic;
@@ -53,7 +51,9 @@ GemmTraffic walk_through(const GemmLaunch& launch, const Cache& empty, int block
 struct WholeL2 {
   ReuseDistance distances;
 
-  void touch(int block, int sectors, int /*partition*/) { distances.touch(block, sectors); }
+  int touch(int block, int sectors, int /*partition*/) {
+    return distances.touch(block, sectors) ? 0 : sectors;
+  }
   void write_once(int sectors) { distances.touch_once(sectors); }
 };
 
@@ -93,6 +93,14 @@ GemmBlocks::GemmBlocks(const GemmLaunch& launch)
     add(m_tiles, gemm.tile_m, gemm.m);
     add(n_tiles, gemm.tile_n, gemm.n);
   }
+}
+
+OperandSectors GemmBlocks::of_item() const {
+  const auto first = sectors.begin();
+  const auto end_of_a = first + static_cast<std::ptrdiff_t>(m_tiles) * k_blocks;
+  const auto end_of_b = end_of_a + static_cast<std::ptrdiff_t>(n_tiles) * k_blocks;
+  return {.a = std::accumulate(first, end_of_a, 0LL),
+          .b = std::accumulate(end_of_a, end_of_b, 0LL)};
 }
 
 GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy) {

@@ -48,6 +48,12 @@ struct GemmLaunch {
 /// Some order, so that launches can be keys.
 bool operator<(const GemmLaunch& a, const GemmLaunch& b);
 
+/// Of each operand that CTAs read.
+struct OperandSectors {
+  long long a = 0;
+  long long b = 0;
+};
+
 /// Blocks of A and of B: a tile's rows or columns and one k-block.
 struct GemmBlocks {
   explicit GemmBlocks(const GemmLaunch& launch);
@@ -59,6 +65,8 @@ struct GemmBlocks {
   int b_block(int batch, int n_tile, int k_block) const {
     return (batch * (m_tiles + n_tiles) + m_tiles + n_tile) * k_blocks + k_block;
   }
+  /// All blocks of one item of the batch.
+  OperandSectors of_item() const;
 
   int m_tiles = 0;
   int n_tiles = 0;
@@ -80,10 +88,11 @@ struct GemmTraffic {
   GemmSummary summary;
   long long compulsory_misses = 0;  ///< Sectors of A, B and C touched for the first time.
   long long excess_misses = 0;      ///< Sectors of A and B fetched again.
+  OperandSectors fetched = {};      ///< Both of the above, without C, which is written once.
 };
 
-/// Sink: int touch(int block, int sectors, int partition) and write_once(int sectors), as for
-/// AttentionWalk.
+/// Sink: int touch(int block, int sectors, int partition), the sectors it fetched, and
+/// write_once(int sectors), as for AttentionWalk.
 template <typename Sink>
 class GemmWalk {
  public:
@@ -91,6 +100,8 @@ class GemmWalk {
 
   /// Walks the whole launch. Call once.
   GemmSummary run();
+  /// What the sink fetched.
+  OperandSectors fetched() const { return fetched_; }
 
  private:
   /// A place for one resident cluster.
@@ -109,7 +120,7 @@ class GemmWalk {
   bool start(Slot& slot);
   void step(const Slot& slot);
   void touch_k_block(const Slot& slot, int k_block);
-  void touch(int block, const Slot& slot);
+  int touch(int block, const Slot& slot);
   bool is_first(std::vector<long long>& touched_at, int group, int block) const;
   void finish(const Slot& slot);
 
@@ -124,6 +135,7 @@ class GemmWalk {
   std::vector<long long> in_partition_at_;      ///< Last step of a touch, per partition and block.
   std::vector<long long> in_neighbourhood_at_;  ///< Per neighbourhood and block.
   GemmSummary summary_;
+  OperandSectors fetched_;
 };
 
 /// Walks the launch through an L2. Throws: Error{invalid_argument} beyond the limits of
@@ -236,23 +248,23 @@ template <typename Sink>
 void GemmWalk<Sink>::touch_k_block(const Slot& slot, int k_block) {
   const GemmTile first = schedule_.cta_tile_of(slot.work.tile, 0);
   for (int m = first.m; m < min_of(first.m + schedule_.cluster_m, blocks_.m_tiles); ++m) {
-    touch(blocks_.a_block(slot.work.batch, m, k_block), slot);
+    fetched_.a += touch(blocks_.a_block(slot.work.batch, m, k_block), slot);
   }
   for (int n = first.n; n < min_of(first.n + schedule_.cluster_n, blocks_.n_tiles); ++n) {
-    touch(blocks_.b_block(slot.work.batch, n, k_block), slot);
+    fetched_.b += touch(blocks_.b_block(slot.work.batch, n, k_block), slot);
   }
 }
 
 template <typename Sink>
-void GemmWalk<Sink>::touch(int block, const Slot& slot) {
+int GemmWalk<Sink>::touch(int block, const Slot& slot) {
   const int sectors = blocks_.sectors[static_cast<std::size_t>(block)];
   summary_.read_sectors += sectors;
   if (is_first(in_neighbourhood_at_, slot.neighbourhood, block)) {
     summary_.distinct_sectors += sectors;
   }
-  if (is_first(in_partition_at_, slot.partition, block)) {
-    sink_.touch(block, sectors, slot.partition);
-  }
+  return is_first(in_partition_at_, slot.partition, block)
+             ? sink_.touch(block, sectors, slot.partition)
+             : 0;
 }
 
 /// True for the first touch of the block by the group in this step.

@@ -2,12 +2,19 @@
 // The walk of GEMM against what can be derived by hand.
 #include "operations/gemm/model/walk.h"
 
+#include "core/json.h"
+#include "core/operation.h"
 #include "model/profile/gpu_profile.h"
 #include "operations/gemm/model/explanation.h"
+#include "report/explain/explanation.h"
 #include "tests/support/test.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/result.h>
+
+#include <sstream>
+#include <string>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -61,6 +68,19 @@ TEST(GemmWalk, WithEnoughL2EveryMatrixIsMovedOnce) {
 TEST(GemmWalk, WithoutL2OneCtaAtATimeReadsEverythingAgain) {
   const GemmTraffic traffic = simulate_gemm_l2(sixteen_by_sixteen(1), kTinyL2);
   EXPECT_EQ(traffic.excess_misses, traffic.summary.read_sectors - 2 * kMatrix);
+}
+
+TEST(GemmWalk, FetchedSectorsAreCountedByOperand) {
+  // Every wave is a row of tiles: it reads its rows of A, and all of B.
+  GemmLaunch launch = sixteen_by_sixteen(16);
+  launch.schedule.raster = Raster::along_n;
+  const GemmTraffic whole = simulate_gemm_l2(launch, kTinyL2);
+  EXPECT_EQ(whole.fetched.a, kMatrix);
+  EXPECT_EQ(whole.fetched.b, 16 * kMatrix);
+  launch.l2_partitions = 2;
+  const GemmTraffic halves = simulate_gemm_l2(launch, kTinyL2);
+  EXPECT_EQ(halves.fetched.a + halves.fetched.b + kC,
+            halves.compulsory_misses + halves.excess_misses);
 }
 
 TEST(GemmWalk, AWaveReadsItsDistinctRowsAndColumns) {
@@ -297,6 +317,40 @@ TEST(GemmExplanation, MatricesAgreeWithTheWalk) {
               why.traffic.summary.read_sectors * kSectorBytes);
     EXPECT_EQ(why.matrices[2].demanded, why.traffic.summary.write_sectors * kSectorBytes);
   }
+}
+
+/// What `explain` prints and what it has in JSON, for a GB10.
+std::pair<std::string, Json> on_gb10(const GemmProblem& problem, const GemmVariant& variant) {
+  const auto why = Problem(problem).operation().explain(
+      {problem, load_profile("gb10"), {.variant = variant, .resources = kResources}});
+  std::ostringstream text;
+  why->print(text);
+  return {text.str(), why->json()["order"]};
+}
+
+TEST(GemmExplanation, SaysWhichOperandAnOrderReadsAgain) {
+  // 40 MiB of A and of B, 21 MiB of L2. Along n all 128 rows of tiles sweep B; bands of 16 rows, of
+  // which 5 MiB of A stay, sweep it eight times, and turn where a part of it is left.
+  const GemmProblem problem{.m = 16384, .n = 16384, .k = 1280};
+  GemmVariant variant = kPortable;
+  variant.raster = Raster::along_n;
+  const auto [swept, order] = on_gb10(problem, variant);
+  EXPECT_THAT(swept, HasSubstr("this order, along_n, reads A 2.0 times and B 128 times; "
+                               "serpentine/16 reads A once and B 7."));
+  EXPECT_NEAR(order["reads"]["B"].get<double>(), 128.0, 0.5);
+  EXPECT_NEAR(order["fastest_other"]["reads"]["A"].get<double>(), 1.0, 0.01);
+  EXPECT_LT(order["fastest_other"]["time_ratio"].get<double>(), 0.4);
+
+  variant.raster = Raster::serpentine;
+  variant.raster_group = 16;
+  EXPECT_THAT(on_gb10(problem, variant).first, HasSubstr("no other order saves 2 %"));
+}
+
+TEST(GemmExplanation, SaysNothingOfAnOrderWhoseOperandsStayInL2) {
+  const auto [text, order] = on_gb10({.m = 2048, .n = 2048, .k = 1024}, kPortable);
+  EXPECT_THAT(text, Not(HasSubstr("this order")));
+  EXPECT_EQ(order["reads"]["A"], 1.0);
+  EXPECT_FALSE(order.contains("fastest_other"));
 }
 
 TEST(GemmExplanation, WavesAreTilesOverThoseThatRunAtOnce) {
