@@ -47,9 +47,4 @@ inline std::string package_list(std::initializer_list<std::string> parts) {
 
 inline std::string package_truth(bool value) { return value ? "true" : "false"; }
 
-template <typename Enum>
-std::string package_enumerator(const std::string& type, Enum value) {
-  return "swr::" + type + "::" + std::string(to_string(value));
-}
-
 }  // namespace swr
