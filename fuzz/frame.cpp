@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a measuring process may send to its supervisor, and the supervisor to it: bytes of frames,
 // or, where the input begins with a brace, one document in a frame.
-#include "tuner/supervise/frame.h"
 
 #include "core/bounded_json.h"
 #include "fuzz/harness.h"

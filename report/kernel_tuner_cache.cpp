@@ -6,7 +6,6 @@
 #include "report/other_formats.h"
 #include <swr/error.h>
 
-#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>

@@ -8,7 +8,7 @@
 #include "experiments/kernel_costs/spaces.h"
 #include "experiments/l2_model/accuracy.h"
 #include "tuner/predict/model_ranking.h"
-#include "tuner/run/robust_choice.h"
+#include "tuner/run/objective_choice.h"
 #include <swr/error.h>
 
 #include <CLI/CLI.hpp>

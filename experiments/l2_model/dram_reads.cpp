@@ -8,7 +8,7 @@
 #include "driver/range_profiler.h"
 #include "operations/attention/config.h"
 #include "operations/attention/workload.h"
-#include "tuner/measure/placement.h"
+#include "tuner/measure/kernel_timer.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>

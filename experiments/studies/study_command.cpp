@@ -7,7 +7,6 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
-#include "tuner/cli/measuring.h"
 #include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
 #include "tuner/cli/report_sink.h"

@@ -2,7 +2,6 @@
 // The log of a run, and how far its times repeat.
 #include "report/event_log.h"
 
-#include "report/repeatability.h"
 #include "tests/support/attention.h"
 #include "tests/support/test.h"
 #include <swr/attention_problem.h>

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <span>
-#include <vector>
 
 namespace swr {
 namespace {

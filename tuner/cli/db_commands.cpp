@@ -7,7 +7,7 @@
 #include "tuner/cli/foreign_results.h"
 #include "tuner/cli/options.h"
 #include "tuner/cli/output_file.h"
-#include "tuner/search/stored_spaces.h"
+#include "tuner/search/replay_evaluator.h"
 #include <swr/error.h>
 
 #include <algorithm>

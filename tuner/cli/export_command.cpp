@@ -6,7 +6,6 @@
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/cli/measuring.h"
 #include "tuner/cli/options.h"
 #include <swr/error.h>
 

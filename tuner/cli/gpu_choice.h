@@ -4,9 +4,13 @@
 
 #include "driver/devices.h"
 #include "model/profile/gpu_profile.h"
+#include "tuner/cli/tune_command.h"
+#include "tuner/evaluator.h"
 #include <swr/device.h>
+#include <swr/generator.h>
 #include <swr/result.h>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,5 +56,18 @@ std::vector<int> parse_gpus(const std::string& gpus, int present);
 /// CUDA_VISIBLE_DEVICES for a process that is to see one GPU alone, the one that has this number
 /// where the variable is `visible`.
 std::string visible_alone(const std::optional<std::string>& visible, int number);
+
+// Measuring on the GPU present and compiling: in supervised processes, or in this one on request.
+
+/// Throws: Error when nothing can be measured.
+std::unique_ptr<Evaluator> make_measuring_evaluator(const TuneSession& session,
+                                                    const GpuChoice& gpu,
+                                                    const Generator& generator);
+
+/// For commands that compile many kernels: one that kills the compiler kills no more.
+GeneratorOptions supervised_generator_options(const Session& session, bool is_isolated = true);
+
+/// Serves measurements to the process that started this one.
+int run_measure_worker(const TuneSession& session);
 
 }  // namespace swr::cli

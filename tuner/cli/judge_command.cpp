@@ -7,9 +7,7 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/foreign_results.h"
 #include "tuner/cli/options.h"
-#include "tuner/search/judge.h"
-#include "tuner/search/stored_spaces.h"
-#include <swr/error.h>
+#include "tuner/search/replay_evaluator.h"
 
 #include <algorithm>
 #include <ostream>

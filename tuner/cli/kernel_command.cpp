@@ -3,7 +3,6 @@
 #include "core/reject.h"
 #include "report/report.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/cli/measuring.h"
 #include "tuner/cli/tune_command.h"
 #include "tuner/run/tuner.h"
 #include <swr/error.h>

@@ -11,7 +11,6 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <random>
 #include <span>
 #include <sstream>

@@ -9,9 +9,9 @@
 #include "generator/kernel_recipe.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/kernel_range.h"
-#include "tuner/cli/measuring.h"
 #include "tuner/cli/options.h"
 #include "tuner/run/compile_queue.h"
 #include <swr/error.h>

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/output_file.h"
 
-#include "core/files.h"
+#include "core/reject.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
-#include <string>
 #include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace swr::cli {
@@ -30,8 +28,8 @@ struct Kept {
 };
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& cause) {
-  throw Error(ErrorCode::invalid_argument, "will not write to " + path.string() + ": it is " +
-                                               cause + "; choose another file for the output");
+  reject("will not write to " + path.string() + ": it is " + cause +
+         "; choose another file for the output");
 }
 
 bool is_sqlite_database(const fs::path& path) {
@@ -135,9 +133,8 @@ void require_distinct(const std::vector<fs::path>& outputs) {
 void require_database_name(const fs::path& path) {
   const fs::path other = database_beside(link_target(path));
   if (is_sqlite_database(other)) {
-    throw Error(ErrorCode::invalid_argument,
-                path.string() + " cannot be a database: SQLite keeps a file of this name beside " +
-                    other.string() + "; choose another name");
+    reject(path.string() + " cannot be a database: SQLite keeps a file of this name beside " +
+           other.string() + "; choose another name");
   }
 }
 
@@ -190,9 +187,8 @@ void require_replaceable(const Session& session, const fs::path& path) {
 void require_replaceable_directory(const Session& session, const fs::path& directory) {
   for (const Kept& kept : kept_files(session)) {
     if (is_within(kept.path, directory)) {
-      throw Error(ErrorCode::invalid_argument, "will not replace " + directory.string() +
-                                                   ": it holds " + kept.path.string() + ", " +
-                                                   kept.role + "; name a new directory");
+      reject("will not replace " + directory.string() + ": it holds " + kept.path.string() + ", " +
+             kept.role + "; name a new directory");
     }
   }
 }

@@ -7,7 +7,7 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/options.h"
-#include "tuner/run/objective.h"
+#include "tuner/run/objective_choice.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/kernel_spec.h>

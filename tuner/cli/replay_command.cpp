@@ -8,13 +8,11 @@
 #include "tuner/cli/work_source.h"
 #include "tuner/run/tuner.h"
 #include "tuner/search/replay_evaluator.h"
-#include "tuner/search/stored_spaces.h"
 
 #include <algorithm>
 #include <iterator>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace swr::cli {

@@ -4,7 +4,6 @@
 
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
-#include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/tune_command.h"
 #include "tuner/cli/work_source.h"
@@ -12,7 +11,9 @@
 #include "tuner/distribute/gpu_team.h"
 #include "tuner/run/range_search.h"
 #include "tuner/run/tuner.h"
+#include <swr/device.h>
 #include <swr/generator.h>
+#include <swr/problem.h>
 #include <swr/store.h>
 
 #include <atomic>
@@ -24,9 +25,29 @@
 #include <optional>
 #include <semaphore>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace swr::cli {
+
+// --against: times of what others call for a problem, by a Python that has PyTorch.
+
+/// Whose calls, and where they are looked for.
+struct PeerChoice {
+  std::string peer;    ///< torch or cublaslt.
+  std::string python;  ///< Of the helper process.
+  int ordinal = 0;     ///< Of the GPU.
+  L2State l2_state = L2State::warm;
+};
+
+/// Of --against on a GPU that is present.
+PeerChoice peer_choice(const TuneSession& session, const GpuChoice& gpu);
+
+/// Throws: Error{not_found} saying what is missing, or which problem has no such call.
+void require_peer(const PeerChoice& choice, std::span<const Problem> problems);
+
+/// Throws: as require_peer().
+PeerTime time_peer(const PeerChoice& choice, const Problem& problem, const DeviceInfo& device);
 
 /// What all GPUs of a command share. Everything must outlive the tuning.
 struct TuningTools {

@@ -7,13 +7,9 @@
 #include "driver/devices.h"
 #include "model/predictor.h"
 #include "report/report.h"
-#include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/live_view.h"
-#include "tuner/cli/measuring.h"
-#include "tuner/cli/peer_timing.h"
-#include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/team_tuning.h"
 #include "tuner/cli/work_source.h"
@@ -417,7 +413,7 @@ void require_predictable(const Problem& problem, const SearchSpace& space,
     }
   }
   if (reason) {
-    throw Error(ErrorCode::invalid_argument, *reason);
+    reject(*reason);
   }
 }
 
@@ -570,16 +566,16 @@ int tune_on(const std::vector<GpuChoice>& gpus, const TuneSession& asked, const 
 /// What is beside time needs a GPU: a prediction has no energy and no counters.
 void require_measurable(const TuneOptions& options, int repeat) {
   if (!options.objective.objective.is_time() && repeat != 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "--repeat says how much slower choices are than each other, so it goes with "
-                "--objective time alone");
+    reject(
+        "--repeat says how much slower choices are than each other, so it goes with "
+        "--objective time alone");
   }
   const bool is_beside_time =
       !options.objective.objective.is_time() || options.objective.wants_energy();
   if (is_beside_time && options.provenance != Provenance::measured) {
-    throw Error(ErrorCode::invalid_argument,
-                "only a GPU that is present is tuned for energy or by an objective: leave out "
-                "--gpu, --objective and --energy");
+    reject(
+        "only a GPU that is present is tuned for energy or by an objective: leave out "
+        "--gpu, --objective and --energy");
   }
 }
 
@@ -590,9 +586,8 @@ void require_comparable(const TuneSession& session, const GpuChoice& gpu,
     return;
   }
   if (gpu.provenance() != Provenance::measured) {
-    throw Error(ErrorCode::invalid_argument, "--against times a call on the GPU itself, and " +
-                                                 gpu.device.name +
-                                                 " is not here: leave out --gpu, or --against");
+    reject("--against times a call on the GPU itself, and " + gpu.device.name +
+           " is not here: leave out --gpu, or --against");
   }
   require_peer(peer_choice(session, gpu), problems);
 }
@@ -609,7 +604,7 @@ void require_one_range(const TuneArguments& options, const std::vector<int>& len
     why = "--repeat is for single problems";
   }
   if (!why.empty()) {
-    throw Error(ErrorCode::invalid_argument, "a range of lengths cannot be tuned so: " + why);
+    reject("a range of lengths cannot be tuned so: " + why);
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include "core/reject.h"
 #include "db/missed_questions.h"
-#include "tuner/cli/measuring.h"
+#include "tuner/cli/gpu_choice.h"
 #include <swr/store.h>
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include <chrono>
 #include <filesystem>
 #include <numeric>
-#include <optional>
 #include <ostream>
 #include <utility>
 

@@ -5,7 +5,6 @@
 #include "core/enum_text.h"
 #include "core/files.h"
 #include "core/json.h"
-#include "core/make_problems.h"
 #include "core/operation.h"
 #include "core/reject.h"
 #include "core/sha256.h"
@@ -280,8 +279,7 @@ namespace {
 constexpr int kMaxShards = 1'000'000;
 
 [[noreturn]] void reject_shard(const std::string& text) {
-  throw Error(ErrorCode::invalid_argument,
-              "shard '" + text + "' is not I/N with I from 0 to N-1, such as 0/8 to 7/8");
+  reject("shard '" + text + "' is not I/N with I from 0 to N-1, such as 0/8 to 7/8");
 }
 
 int number_of(std::string_view digits, const std::string& text) {

@@ -5,7 +5,7 @@
 
 #include "core/ascii.h"
 #include "core/files.h"
-#include <swr/error.h>
+#include "core/reject.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -89,9 +89,8 @@ FileDescriptor listen_on(int port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(socket.get(), kMostConnections) != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "port " + std::to_string(port) +
-                    " of 127.0.0.1 cannot be listened on; name another with --port, or none");
+    reject("port " + std::to_string(port) +
+           " of 127.0.0.1 cannot be listened on; name another with --port, or none");
   }
   return socket;
 }
@@ -99,8 +98,7 @@ FileDescriptor listen_on(int port) {
 FileDescriptor made_event() {
   FileDescriptor event(eventfd(0, EFD_CLOEXEC));
   if (event.get() < 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "the live view cannot be made (" + std::generic_category().message(errno) + ")");
+    reject("the live view cannot be made (" + std::generic_category().message(errno) + ")");
   }
   return event;
 }

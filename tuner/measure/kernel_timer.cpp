@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/kernel_timer.h"
 
-#include "tuner/statistics/statistics.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>

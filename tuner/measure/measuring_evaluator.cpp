@@ -7,10 +7,7 @@
 #include "driver/nvml.h"
 #include "driver/range_profiler.h"
 #include "tuner/measure/kernel_timer.h"
-#include "tuner/measure/placement.h"
 #include "tuner/measure/power_meter.h"
-#include "tuner/measure/shared_kernels.h"
-#include "tuner/statistics/statistics.h"
 
 #include <algorithm>
 #include <chrono>

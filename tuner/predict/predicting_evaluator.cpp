@@ -2,22 +2,52 @@
 #include "tuner/predict/predicting_evaluator.h"
 
 #include "core/operation.h"
+#include "core/reject.h"
 #include "model/l2/traffic_memo.h"
-#include "model/predictor.h"
-#include "tuner/predict/work_ahead.h"
+#include "tuner/predict/model_ranking.h"
 #include <swr/constraints.h>
-#include <swr/error.h>
+#include <swr/generator.h>
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
 namespace swr {
+
+WorkAhead::WorkAhead(int threads) {
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+void WorkAhead::replace(std::deque<Task> tasks) {
+  const std::lock_guard lock(mutex_);
+  tasks_ = std::move(tasks);
+  changed_.notify_all();
+}
+
+void WorkAhead::work(const std::stop_token& stop) {
+  for (;;) {
+    Task task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, stop, [this] { return !tasks_.empty(); });
+      if (stop.stop_requested()) {
+        return;
+      }
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
 
 struct PredictingEvaluator::Impl {
   Impl(GpuProfile gpu, int threads) : profile(std::move(gpu)), ahead(threads) {}
@@ -29,9 +59,8 @@ struct PredictingEvaluator::Impl {
       known = make_predictor(operation, profile);
     }
     if (!known) {
-      throw Error(ErrorCode::invalid_argument, "there is no model of operation " +
-                                                   std::string(operation.name()) +
-                                                   "; tune it on a GPU, without --gpu");
+      reject("there is no model of operation " + std::string(operation.name()) +
+             "; tune it on a GPU, without --gpu");
     }
     return *known;
   }
@@ -143,6 +172,61 @@ RaceResult PredictingEvaluator::race(const Problem& problem, std::span<const Con
     result.samples_us.emplace_back(static_cast<std::size_t>(options.rounds), time_us);
   }
   return result;
+}
+
+namespace {
+
+/// The values that an axis has among the variants of a family.
+std::set<AxisValue> values_of(const Axis& axis, Family family, const std::vector<Variant>& space) {
+  std::set<AxisValue> values;
+  for (const Variant& variant : space) {
+    if (family_of(variant) == family) {
+      values.insert(axis.get(variant));
+    }
+  }
+  return values;
+}
+
+std::vector<Alternative> legal_ones(const Problem& problem, const Variant& variant,
+                                    const DeviceInfo& device) {
+  const std::vector<Variant> space = enumerate_space(problem, device, {}).variants;
+  std::vector<Alternative> all;
+  for (const Axis& axis : axes(variant.operation())) {
+    if (axis.name == "family" || !axis.belongs_to(family_of(variant))) {
+      continue;
+    }
+    for (const AxisValue& value : values_of(axis, family_of(variant), space)) {
+      Alternative one{.variant = variant,
+                      .choice = std::string(axis.name) + "=" + to_string(value)};
+      axis.set(one.variant, value);
+      if (one.variant != variant && !check_constraints(problem, one.variant, device)) {
+        all.push_back(std::move(one));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Alternative> alternatives(const Problem& problem, const Variant& variant,
+                                      const DeviceInfo& device, int threads) {
+  if (problem.operation().model() == nullptr) {
+    return {};
+  }
+  std::vector<Alternative> all = legal_ones(problem, variant, device);
+  std::vector<Variant> variants{variant};
+  for (const Alternative& one : all) {
+    variants.push_back(one.variant);
+  }
+  const auto times = model_predictor(problem, device, threads)(variants);
+  const std::vector<double>& times_us = times->all_us();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].time_ratio = times_us[i + 1] / times_us.front();
+  }
+  std::erase_if(all, [](const Alternative& one) { return !std::isfinite(one.time_ratio); });
+  std::ranges::stable_sort(all, {}, &Alternative::time_ratio);
+  return all;
 }
 
 }  // namespace swr

@@ -6,10 +6,50 @@
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/evaluator.h"
+#include <swr/device.h>
+#include <swr/problem.h>
+#include <swr/variant.h>
 
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace swr {
+
+// Threads that work through a list in its order, ahead of the one who needs the results.
+
+class WorkAhead {
+ public:
+  using Task = std::function<void()>;
+
+  explicit WorkAhead(int threads);
+  /// Waits for the tasks in hand; those not begun are dropped.
+  ~WorkAhead() = default;
+  WorkAhead(const WorkAhead&) = delete;
+  WorkAhead& operator=(const WorkAhead&) = delete;
+  WorkAhead(WorkAhead&&) = delete;
+  WorkAhead& operator=(WorkAhead&&) = delete;
+
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+  /// Puts the tasks in place of those not begun. Requires: no task throws.
+  void replace(std::deque<Task> tasks);
+
+ private:
+  void work(const std::stop_token& stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Task> tasks_;  ///< Guarded by mutex_.
+  /// Last, so that the threads end before what they use.
+  std::vector<std::jthread> threads_;
+};
 
 /// Thread-safe: variants may be evaluated from several threads at once.
 class PredictingEvaluator final : public Evaluator {
@@ -52,5 +92,20 @@ class PredictingEvaluator final : public Evaluator {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// What one other choice would change, by the model.
+
+/// A variant that differs from another in one axis.
+struct Alternative {
+  Variant variant;
+  std::string choice;       ///< As keys write it, "order=sawtooth".
+  double time_ratio = 1.0;  ///< Its predicted time over that of the other.
+};
+
+/// The variant with another value of one axis, for every axis and each value of the space that is
+/// legal, fastest first. Registers are estimated: nothing is compiled. Empty where the operation
+/// has no model, or the model does not predict the variant.
+std::vector<Alternative> alternatives(const Problem& problem, const Variant& variant,
+                                      const DeviceInfo& device, int threads);
 
 }  // namespace swr

@@ -3,9 +3,12 @@
 // and which variant wins. docs/energy.md gives the reasons.
 #pragma once
 
+#include "kernel_spec/expression/expression.h"
 #include "tuner/evaluator.h"
 #include "tuner/run/finals.h"
-#include "tuner/run/objective.h"
+#include <swr/device.h>
+#include <swr/problem.h>
+#include <swr/result.h>
 
 #include <cstddef>
 #include <functional>
@@ -16,6 +19,36 @@
 #include <vector>
 
 namespace swr {
+
+// What tuning looks for: the variant for which a number is the smallest. That is its time, its
+// energy, their product, or what a user's expression makes of the metrics (docs/energy.md).
+
+/// Immutable; safe from any thread.
+class Objective {
+ public:
+  /// "time", "energy", "edp" (energy times time), or an expression over metric_names(). The default
+  /// is time.
+  /// Throws: Error{invalid_argument} naming the metric that is not known, or why the expression
+  /// cannot be computed: tried at once with made-up metrics, so that no run ends in it.
+  explicit Objective(std::string text = "time");
+
+  /// As it is stored.
+  const std::string& text() const { return text_; }
+  bool is_time() const;
+  bool needs_energy() const;
+
+  /// Of a measured result whose time is `time_us`; empty where a metric that it reads is not known.
+  /// Throws: Error{invalid_argument} where it has no value, or none above 0.
+  std::optional<double> value(const Problem& problem, const DeviceInfo& device,
+                              const VariantResult& result, double time_us) const;
+
+  /// Those of CSV files and reports, and shorter names of some (docs/energy.md).
+  static std::vector<std::string> metric_names();
+
+ private:
+  std::string text_;
+  kernel_spec::BoundExpression expression_;
+};
 
 struct ObjectiveOptions {
   Objective objective = Objective();
@@ -89,5 +122,29 @@ std::vector<RankedVariant> rank_by(const Objective& objective, const Problem& pr
 /// Places of the points that no other one beats in time and energy at once, by time.
 /// [point] is a time and an energy; both positive.
 std::vector<std::size_t> pareto_front(std::span<const std::pair<double, double>> points);
+
+// Which of several predicted variants that the model cannot tell apart to choose: the one that
+// loses least should the chip be another than its profile says.
+
+/// Predicted times of one space this close are ties: about their common error they scatter by 1.75
+/// % within a tenth of the best (124 spaces of an H200, experiments/l2_model).
+inline constexpr double kModelTie = 0.02;
+
+/// How much slower than it says a chip may be in one of the things that take time: tensor cores,
+/// exponentials, L2, memory, latencies. Related chips differ by about as much.
+inline constexpr double kChipDoubt = 0.25;
+
+struct RobustChoice {
+  std::size_t place = 0;  ///< Among the results.
+  std::size_t tied = 0;   ///< Results within kModelTie of the fastest, itself included.
+  /// How much slower than the best of the tied it is at worst, as a share: on the chip as it is
+  /// described, or with one of the five slower by kChipDoubt.
+  double slowdown = 0.0;
+  double fastest_slowdown = 0.0;  ///< The same of the fastest.
+};
+
+/// The choice among the successful predictions: the least slowdown, of equal ones the fastest.
+/// Empty where no two tie, where how far they may be off is not known, and of measured results.
+std::optional<RobustChoice> choose_robust(std::span<const VariantResult> results);
 
 }  // namespace swr

@@ -7,7 +7,6 @@
 #include "tuner/run/finals.h"
 #include "tuner/run/objective_choice.h"
 #include "tuner/run/progress.h"
-#include "tuner/run/robust_choice.h"
 #include "tuner/search/strategy.h"
 #include <swr/generator.h>
 #include <swr/store.h>

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/compile_queue.h"
-#include "tuner/run/counter_backlog.h"
 #include "tuner/run/stages.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>

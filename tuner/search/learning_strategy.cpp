@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <numbers>
-#include <numeric>
 #include <random>
 #include <utility>
 

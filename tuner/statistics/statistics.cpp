@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/statistics/statistics.h"
 
-#include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
-#include <cmath>
 #include <limits>
 #include <numeric>
 #include <random>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What tuner and measuring process say to each other, one document each way: a request names what
 // the evaluator shall do, the answer holds what it returned, or the Error it threw. Notes between
-// the two say which variant a reference trial runs (operations/reference_trials.h). A further
+// the two say which variant a reference trial runs (operations/verdict.h). A further
 // request is a writer of it, a reader of its answer and an entry in the table of answers.
 #pragma once
 
@@ -11,9 +11,30 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace swr {
+
+// JSON documents on a byte stream: each in the binary form of JSON (CBOR, RFC 8949), which keeps
+// kernels, exact numbers and texts of any encoding, after its length.
+
+/// The document's length in bytes, in 4 bytes with the most significant first, and the document.
+std::string encode_frame(const Json& document);
+
+/// Puts frames together from the pieces in which they arrive.
+class FrameReader {
+ public:
+  void add(std::string_view bytes) { bytes_ += bytes; }
+
+  /// The next document; empty until all of it has arrived.
+  /// Throws: Error{unreadable} when the bytes are no frame.
+  std::optional<Json> next();
+
+ private:
+  std::string bytes_;
+};
 
 Json prepare_request(const Problem& problem);
 Json evaluate_request(const Problem& problem, const Variant& variant, const CompiledKernel& kernel);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/supervise/frame.h"
 #include "tuner/supervise/protocol.h"
 #include "tuner/supervise/supervised_compiler.h"
 #include <swr/error.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/worker_process.h"
 
-#include "core/files.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <limits>
-#include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -5,7 +5,7 @@
 
 #include "core/files.h"
 #include "core/json.h"
-#include "tuner/supervise/frame.h"
+#include "tuner/supervise/protocol.h"
 #include <swr/result.h>
 
 #include <chrono>

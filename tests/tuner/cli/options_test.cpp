@@ -4,7 +4,7 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/test.h"
-#include "tuner/cli/environment.h"
+#include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/kernel_range.h"
 #include "tuner/cli/tune_command.h"

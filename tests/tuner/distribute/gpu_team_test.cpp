@@ -5,8 +5,6 @@
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/test.h"
 #include "tuner/distribute/gpu_history.h"
-#include "tuner/distribute/hand_out.h"
-#include "tuner/distribute/team_progress.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the live view reads and keeps.
-#include "tuner/live/live_state.h"
-
 #include "core/files.h"
 #include "tests/support/test.h"
-#include "tuner/live/event_follower.h"
 #include "tuner/live/live_server.h"
+#include "tuner/live/live_state.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -7,7 +7,6 @@
 #include "tests/support/test.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/power_meter.h"
-#include "tuner/measure/shared_kernels.h"
 #include <swr/attention_problem.h>
 #include <swr/gemm_problem.h>
 #include <swr/generator.h>

@@ -9,7 +9,6 @@
 #include "tests/support/attention.h"
 #include "tests/support/test.h"
 #include "tuner/predict/predicting_evaluator.h"
-#include "tuner/predict/work_ahead.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>

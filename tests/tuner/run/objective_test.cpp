@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Objectives other than time: their values, their choices, runs that follow them.
-#include "tuner/run/objective.h"
 
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"

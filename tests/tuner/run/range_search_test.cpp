@@ -4,7 +4,7 @@
 
 #include "tests/support/fictional.h"
 #include "tests/support/test.h"
-#include "tuner/run/robust_choice.h"
+#include "tuner/run/objective_choice.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

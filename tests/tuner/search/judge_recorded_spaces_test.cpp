@@ -3,7 +3,7 @@
 #include "core/recorded_space.h"
 #include "tests/support/test.h"
 #include "tuner/predict/model_ranking.h"
-#include "tuner/search/judge.h"
+#include "tuner/search/replay_evaluator.h"
 
 namespace swr {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/search/judge.h"
 
 #include "operations/attention/parts.h"
 #include "tests/support/attention.h"
@@ -8,8 +7,8 @@
 #include "tests/support/test.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/run/tuner.h"
+#include "tuner/search/learned_field.h"
 #include "tuner/search/replay_evaluator.h"
-#include "tuner/search/residual_field.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

@@ -4,7 +4,6 @@
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/test.h"
-#include "tuner/supervise/frame.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
