@@ -176,8 +176,7 @@ Study gemm_swizzle_study(const DeviceInfo& device) {
           .experiments = {swizzle_cubes(device), swizzle_projections(device), k_orders(device)},
           .judges_model = true,
           // At the power limit samples of one stride spread by 4 to 7 %, strides differ by 1 %.
-          .races = 20,
-          .read_peers = read_peer_times};
+          .races = 20};
 }
 
 }  // namespace swr

@@ -3,7 +3,6 @@
 // and whether the model names the best stride before it is measured.
 #pragma once
 
-#include "experiments/studies/peer_times.h"
 #include "experiments/studies/study.h"
 #include <swr/gemm_problem.h>
 
@@ -62,10 +61,9 @@ struct StrideScore {
 /// Empty where no sweep has predictions beside measurements.
 std::optional<StrideScore> stride_score(const std::vector<StrideSweep>& sweeps);
 
-/// Best stride, gain, sensitivity and misses by shape, what the model would have chosen and, where
-/// peers are known, the ratio to cuBLASLt; as Markdown.
-void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& sweeps,
-                          const PeerTimes& peers);
+/// Best stride, gain, sensitivity and misses by shape, and what the model would have chosen; as
+/// Markdown.
+void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& sweeps);
 
 /// The sections of the study's experiments: strides first in sum, then one by one; sawtooth over k
 /// beside cyclic, everything else equal.

@@ -70,12 +70,6 @@ bool has_predictions(const std::vector<StrideSweep>& sweeps) {
       sweeps, [](const StrideSweep& sweep) { return sweep.predicted_best() != nullptr; });
 }
 
-bool has_peers(const std::vector<StrideSweep>& sweeps, const PeerTimes& peers) {
-  return std::ranges::any_of(sweeps, [&](const StrideSweep& sweep) {
-    return peer_time_us(peers, sweep.problem).has_value();
-  });
-}
-
 std::vector<std::string> summary_cells(const StrideSweep& sweep) {
   const VariantResult& best = sweep.best().result;
   const VariantResult& off = sweep.off().result;
@@ -98,12 +92,6 @@ std::vector<std::string> prediction_cells(const StrideSweep& sweep) {
   return predicted == nullptr
              ? std::vector<std::string>{"-", "-"}
              : std::vector{std::to_string(predicted->stride), share_text(loss(sweep, *predicted))};
-}
-
-std::vector<std::string> peer_cells(const StrideSweep& sweep, const PeerTimes& peers) {
-  const Value peer_us = peer_time_us(peers, sweep.problem);
-  return {value_text(peer_us ? Value(flop_count(sweep.problem) / *peer_us / 1e6) : std::nullopt),
-          value_text(peer_us ? Value(*peer_us / sweep.best().result.time_us()) : std::nullopt)};
 }
 
 void append(std::vector<std::string>& cells, const std::vector<std::string>& more) {
@@ -217,10 +205,8 @@ std::optional<StrideScore> stride_score(const std::vector<StrideSweep>& sweeps) 
   return score.shapes > 0 ? std::optional(score) : std::nullopt;
 }
 
-void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& sweeps,
-                          const PeerTimes& peers) {
+void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& sweeps) {
   const bool predicted = has_predictions(sweeps);
-  const bool compared = has_peers(sweeps, peers);
   std::vector<std::string> titles{"m x n x k",   "tile",
                                   "best stride", "TFLOP/s",
                                   "at p95",      "stride 0",
@@ -230,9 +216,6 @@ void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& swe
   if (predicted) {
     append(titles, {"predicted stride", "it loses"});
   }
-  if (compared) {
-    append(titles, {"cuBLASLt TFLOP/s", "ratio"});
-  }
   titles.emplace_back("");
   write_head(out, titles);
   for (const StrideSweep& sweep : sweeps) {
@@ -240,18 +223,11 @@ void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& swe
     if (predicted) {
       append(cells, prediction_cells(sweep));
     }
-    if (compared) {
-      append(cells, peer_cells(sweep, peers));
-    }
     cells.emplace_back(to_string(sweep.best().result.provenance()));
     write_line(out, cells);
   }
   if (const auto score = stride_score(sweeps)) {
     write_score(out, *score);
-  }
-  if (compared) {
-    out << "\ncuBLASLt was timed by gemm_peers, in a process of its own: the ratio, its time over "
-           "that of the best stride, includes what the clock did in between.\n";
   }
 }
 
@@ -275,8 +251,7 @@ void write_k_orders(std::ostream& out, const Experiment& experiment, const Resul
 
 void write_strides(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
                    const StudyContext& context) {
-  write_stride_summary(out, stride_sweeps(experiment, result_of, context.predictions),
-                       context.peers);
+  write_stride_summary(out, stride_sweeps(experiment, result_of, context.predictions));
   out << "\n";
   write_row_table(out, experiment, rows_of(experiment, result_of));
 }

@@ -16,8 +16,7 @@ std::span<const StudyEntry> studies() {
       StudyEntry{"tiled-attention", "80 shapes, best tile by shape and what it gains",
                  tiled_attention_study},
       StudyEntry{"gemm-swizzle",
-                 "GEMM over swizzle strides and the order over k; the model's choice of stride; "
-                 "--peers takes what gemm_peers --csv wrote",
+                 "GEMM over swizzle strides and the order over k; the model's choice of stride",
                  gemm_swizzle_study}};
   return all;
 }

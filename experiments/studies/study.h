@@ -10,7 +10,6 @@
 #include <swr/result.h>
 #include <swr/variant.h>
 
-#include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <map>
@@ -40,13 +39,9 @@ struct StudyRow {
 /// Gives the result of a point, where there is one.
 using ResultOf = std::function<std::optional<VariantResult>(const StudyPoint&)>;
 
-/// Times in microseconds of a library's kernels, by the text of the problem.
-using PeerTimes = std::map<std::string, double>;
-
 /// What stands beside a study's results.
 struct StudyContext {
   ResultOf predictions{};  ///< The model's, of points that were measured; may be empty.
-  PeerTimes peers{};
 };
 
 /// One figure or table.
@@ -77,9 +72,6 @@ struct Study {
   int races = 5;
   /// What follows from a grid of tiles, as Markdown.
   std::function<void(std::ostream&, const Study&, const ResultOf&)> write_choices{};
-  /// Reads the times of a library to compare with; empty where there is none. Throws:
-  /// Error{unreadable} naming the file, the line and what is wrong with it.
-  std::function<PeerTimes(const std::filesystem::path&)> read_peers{};
 
   /// Of every point.
   const Operation& operation() const {

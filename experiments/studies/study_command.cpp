@@ -12,7 +12,6 @@
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/tune_command.h"
 #include "tuner/predict/predicting_evaluator.h"
-#include <swr/error.h>
 #include <swr/store.h>
 #include <swr/version.h>
 
@@ -156,25 +155,12 @@ void write_files(const Session& session, const fs::path& directory, const Study&
   session.out << "wrote " << csv_path.string() << " and " << table_path.string() << "\n";
 }
 
-PeerTimes peers_of(const std::optional<fs::path>& peers, const Study& study) {
-  if (!peers) {
-    return {};
-  }
-  if (!study.read_peers) {
-    throw Error(ErrorCode::invalid_argument,
-                "--peers belongs to studies that compare with a library, not to " + study.name);
-  }
-  return study.read_peers(*peers);
-}
-
 /// The command line as a value.
 struct Asked {
   std::string study;
   std::string gpu = "auto";
   fs::path out;
   bool force = false;
-  /// A library's times beside those of the study.
-  std::optional<fs::path> peers;
 };
 
 void declare(CommandLine& line, Asked& asked) {
@@ -194,8 +180,6 @@ void declare(CommandLine& line, Asked& asked) {
   add_gpu_option(options, asked.gpu);
   options.add("--out DIR", asked.out, "Directory of NAME.csv and NAME.md; created when missing",
               {.is_required = true});
-  options.add("--peers FILE", asked.peers, "Times of a library, for studies that compare with one",
-              {.role = FileRole::input});
   add_database_option(options);
   add_generator_options(options);
   add_quiet_option(options);
@@ -205,7 +189,7 @@ void declare(CommandLine& line, Asked& asked) {
 int tune_and_write(const TuneSession& session, const Asked& asked) {
   const GpuChoice gpu = choose_gpu(session.options.gpu);
   const Study study = make_study(asked.study, gpu.device);
-  StudyContext context{.peers = peers_of(asked.peers, study)};
+  StudyContext context;
   const InterruptListener interrupt([&session] { acknowledge_interrupt(session); });
   std::error_code ignored_until_open;
   fs::create_directories(database_path(session).parent_path(), ignored_until_open);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/studies/study.h"
 
-#include "experiments/studies/peer_times.h"
 #include "experiments/studies/study_command.h"
 #include "experiments/studies/study_run.h"
 #include "experiments/studies/tile_choices.h"
@@ -334,16 +333,14 @@ std::size_t store_points(const std::filesystem::path& database, const Study& stu
 class StudyCommand : public ::testing::Test {
  protected:
   /// Returns the exit code.
-  int run_study(const std::string& study, const std::string& gpu,
-                const std::vector<std::string>& more = {}) {
+  int run_study(const std::string& study, const std::string& gpu) {
     const DeviceInfo device = load_profile(gpu).device;
     const auto database = directory_ / "tuned.db";
     points_ = store_points(database, make_study(study, device), device);
     Environment environment;
     environment.cache_dir = (directory_ / "cache").string();
-    std::vector<std::string> arguments{
+    const std::vector<std::string> arguments{
         study, "--gpu", gpu, "--db", database.string(), "--out", (directory_ / "study").string()};
-    arguments.insert(arguments.end(), more.begin(), more.end());
     return cli::run_study(arguments, environment, out_, err_);
   }
   std::string text_of(const std::string& name) const {
@@ -368,23 +365,12 @@ TEST_F(StudyCommand, TunesNothingTwiceAndWritesTablesAndCsv) {
   EXPECT_THAT(text_of("sawtooth.csv"), StartsWith("study,experiment,series,x,provenance,"));
 }
 
-TEST_F(StudyCommand, WritesTheStridesOfGemmBesideItsPeers) {
-  const auto peers = directory_ / "peers.csv";
-  std::ofstream(peers) << "m,n,k,stage,contestant,median_us,p95_us,tflops\n"
-                          "8192,8192,8192,final,cublaslt 0,2000,2100,550\n";
-  ASSERT_EQ(run_study("gemm-swizzle", "h200", {"--peers", peers.string()}), 0) << err_.str();
+TEST_F(StudyCommand, WritesTheStridesOfGemm) {
+  ASSERT_EQ(run_study("gemm-swizzle", "h200"), 0) << err_.str();
   EXPECT_THAT(out_.str(), HasSubstr("gemm-swizzle: 0 points predicted, " + std::to_string(points_) +
                                     " known from an earlier run, 0 not legal"));
   EXPECT_THAT(text_of("gemm-swizzle.md"), StartsWith("# Block scheduling in GEMM, predicted\n"));
-  // All strides take 1000 us.
-  EXPECT_THAT(text_of("gemm-swizzle.md"), HasSubstr("| 549.8 | 2.000 | predicted |"));
   EXPECT_THAT(text_of("gemm-swizzle.csv"), HasSubstr("gemm-swizzle,k_order,portable sawtooth,"));
-}
-
-TEST_F(StudyCommand, PeersAreOfGemmAlone) {
-  EXPECT_EQ(run_study("sawtooth", "gb10", {"--peers", "peers.csv"}), 2);
-  EXPECT_THAT(err_.str(),
-              HasSubstr("--peers belongs to studies that compare with a library, not to sawtooth"));
 }
 
 TEST(StudyCommandLine, UnknownStudiesAreABadCommandLine) {
@@ -397,44 +383,3 @@ TEST(StudyCommandLine, UnknownStudiesAreABadCommandLine) {
 
 }  // namespace
 }  // namespace swr::cli
-
-namespace swr {
-namespace {
-constexpr const char* kHeader = "m,n,k,stage,contestant,median_us,p95_us,tflops\n";
-
-class PeerTimesFile : public ::testing::Test {
- protected:
-  std::filesystem::path written(const std::string& text) const {
-    const auto path = directory_ / "peers.csv";
-    std::ofstream(path) << text;
-    return path;
-  }
-  std::string error_of(const std::string& text) const {
-    return message_of(ErrorCode::unreadable, [&] { read_peer_times(written(text)); });
-  }
-
-  TempDirectory directory_;
-};
-
-TEST_F(PeerTimesFile, GivesTheFinalTimeOfTheLibrarysFirstChoice) {
-  const PeerTimes peers = read_peer_times(written(
-      std::string(kHeader) + "64,32,16,screening,cublaslt 0,9.5,9.9,1\n" +
-      "64,32,16,final,cublaslt 0,8.5,9.9,1\n" + "64,32,16,final,cublaslt 3 (best),8.25,9.9,1\n" +
-      "64,32,16,final,64x64x64 coop1 c11 s12 rm1,7.5,9.9,1\n"));
-  EXPECT_EQ(peer_time_us(peers, {.m = 64, .n = 32, .k = 16}), 8.5);
-  EXPECT_EQ(peer_time_us(peers, {.m = 64, .n = 32, .k = 32}), std::nullopt);
-  EXPECT_EQ(peer_time_us(peers, {.m = 64, .n = 32, .k = 16, .dtype = DType::fp16}), std::nullopt);
-}
-
-TEST_F(PeerTimesFile, SaysWhatIsWrongWithAFile) {
-  EXPECT_THAT(error_of("m,n\n"), HasSubstr("line 1: the header is not m,n,k,stage"));
-  EXPECT_THAT(error_of(std::string(kHeader) + "64,32,16,final,cublaslt 0,fast,1,1\n"),
-              HasSubstr("line 2: m, n, k or median_us is missing or no positive number"));
-  EXPECT_THAT(error_of(std::string(kHeader) + "64,32,16,final\n"), HasSubstr("line 2"));
-  EXPECT_THAT(error_of(std::string(kHeader) + "64,32,16,final,cublaslt 0,-1,1,1\n"),
-              HasSubstr("line 2"));
-  EXPECT_THROW(read_peer_times(directory_ / "none.csv"), Error);
-}
-
-}  // namespace
-}  // namespace swr
