@@ -27,8 +27,9 @@ struct ModelWork {
   std::vector<int> lengths;  ///< Of sequences.
   std::vector<int> batches = {1};
   bool causal = false;
-  std::optional<DType> dtype;  ///< Instead of the model's.
-  bool training = false;       ///< Backward passes too.
+  std::optional<DType> dtype;                 ///< Instead of the model's.
+  bool training = false;                      ///< Backward passes too.
+  std::vector<std::string>* notes = nullptr;  ///< What of the model no problem stands for.
 };
 
 }  // namespace swr

@@ -55,10 +55,56 @@ bool has_gated_mlp(const Json& config) {
          model_word(config, "model_type").starts_with("gemma");
 }
 
-bool has_experts(const Json& config) {
-  return std::ranges::any_of(
-      std::initializer_list<const char*>{"num_local_experts", "num_experts", "n_routed_experts"},
-      [&](const char* key) { return model_number(config, key).value_or(0) > 1; });
+/// The first of them that is a size, else 0: models without experts say 0 or nothing.
+int first_size(const Json& config, std::initializer_list<const char*> keys) {
+  constexpr long long kMost = 1 << 24;
+  for (const char* const key : keys) {
+    const bool is_there = config.contains(key) && config[key].is_number_integer();
+    const long long size = is_there ? config[key].get<long long>() : 0;
+    if (size > 0 && size <= kMost) {
+      return static_cast<int>(size);
+    }
+  }
+  return 0;
+}
+
+/// Whether some layers have a dense MLP beside those with experts.
+bool has_dense_layers(const Json& config) {
+  return first_size(config, {"first_k_dense_replace"}) > 0 ||
+         first_size(config, {"decoder_sparse_step", "moe_layer_freq"}) > 1 ||
+         (config.contains("mlp_only_layers") && !config["mlp_only_layers"].empty());
+}
+
+/// Keys that speak of experts, for a note: no list of names is complete.
+std::string words_of_experts(const Json& config) {
+  std::string words;
+  for (const auto& [key, value] : config.items()) {
+    const bool is_about_experts =
+        key.find("expert") != std::string::npos || key.find("moe") != std::string::npos;
+    if (is_about_experts && (value.is_object() || (value.is_number() && value > 1))) {
+      words += (words.empty() ? "" : ", ") + key;
+    }
+  }
+  return words;
+}
+
+/// Sizes of experts, by the names that Mixtral, Qwen, DeepSeek, gpt-oss and Granite use.
+void read_experts(const Json& config, ModelConfig& model) {
+  const int experts = first_size(config, {"num_local_experts", "num_experts", "n_routed_experts"});
+  const int own_size = first_size(config, {"moe_intermediate_size"});
+  model.experts_per_token = first_size(config, {"num_experts_per_tok", "experts_per_token"});
+  model.expert_size = own_size > 0 ? own_size : model.mlp_size;
+  if (experts > 1 && model.experts_per_token > 0 && model.expert_size > 0) {
+    model.experts = experts;
+    model.shared_expert_size =
+        1LL * first_size(config, {"n_shared_experts"}) * own_size +
+        first_size(config, {"shared_expert_intermediate_size", "shared_intermediate_size"});
+  } else {
+    model.note = words_of_experts(config);
+  }
+  if ((experts > 1 || !model.note.empty()) && (own_size == 0 || !has_dense_layers(config))) {
+    model.mlp_size = 0;
+  }
 }
 
 bool is_decoder(const Json& config) {
@@ -87,7 +133,8 @@ ModelConfig read_model_config(const Json& document) {
   model.heads_kv = model_number(config, "num_key_value_heads").value_or(model.heads_q);
   model.head_dim = head_dim_of(config, model.heads_q);
   model.hidden_size = model_number(config, "hidden_size").value_or(0);
-  model.mlp_size = has_experts(config) ? 0 : model_number(config, "intermediate_size").value_or(0);
+  model.mlp_size = model_number(config, "intermediate_size").value_or(0);
+  read_experts(config, model);
   model.vocabulary = model_number(config, "vocab_size").value_or(0);
   model.gated_mlp = has_gated_mlp(config);
   model.causal = is_decoder(document);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The projections of a published model, merged as servers merge them: Q, K and V in one product,
-// gate and up in one.
+// gate and up in one; those of experts as grouped products.
 #include "core/reject.h"
+#include "operations/gemm/gemm_fit.h"
 #include "operations/gemm/parts.h"
 #include "operations/model_config.h"
 #include <swr/gemm_problem.h>
@@ -18,15 +19,23 @@ struct Weight {
   long long k = 0;
 };
 
+/// Up, with the gate where there is one, and down. None of size 0.
+std::vector<Weight> weights_of_mlp(const ModelConfig& model, long long size) {
+  if (size == 0) {
+    return {};
+  }
+  return {{(model.gated_mlp ? 2LL : 1LL) * size, model.hidden_size}, {model.hidden_size, size}};
+}
+
 /// Those of a layer that the configuration speaks of.
 std::vector<Weight> weights_of_layer(const ModelConfig& model) {
   const long long query_columns = 1LL * model.heads_q * model.head_dim;
   const long long kv_columns = 2LL * model.heads_kv * model.head_dim;
   const long long hidden = model.hidden_size;
   std::vector<Weight> weights{{query_columns + kv_columns, hidden}, {hidden, query_columns}};
-  if (model.mlp_size > 0) {
-    weights.push_back({(model.gated_mlp ? 2LL : 1LL) * model.mlp_size, hidden});
-    weights.push_back({hidden, model.mlp_size});
+  for (const long long size : {0LL + model.mlp_size, model.shared_expert_size}) {
+    const auto of_mlp = weights_of_mlp(model, size);
+    weights.insert(weights.end(), of_mlp.begin(), of_mlp.end());
   }
   return weights;
 }
@@ -38,12 +47,27 @@ int checked(long long number, const char* name) {
   return static_cast<int>(number);
 }
 
+GemmProblem product(long long rows, const Weight& weight, DType dtype) {
+  return {.m = checked(rows, "m"),
+          .n = checked(weight.n, "n"),
+          .k = checked(weight.k, "k"),
+          .dtype = dtype,
+          .output = parse_output_type(to_string(dtype))};
+}
+
 Problem projection(long long rows, const Weight& weight, DType dtype) {
-  const GemmProblem problem{.m = checked(rows, "m"),
-                            .n = checked(weight.n, "n"),
-                            .k = checked(weight.k, "k"),
-                            .dtype = dtype,
-                            .output = parse_output_type(to_string(dtype))};
+  const GemmProblem problem = product(rows, weight, dtype);
+  validate(problem);
+  return problem;
+}
+
+/// The product of every expert with the rows that chose it, as Runtime asks for it.
+Problem expert_projection(long long rows, const Weight& weight, const ModelConfig& model,
+                          DType dtype) {
+  GemmProblem problem = product(rows * model.experts_per_token, weight, dtype);
+  problem.batch = model.experts;
+  problem.groups = GemmGroups::offsets;
+  problem.m = problem_rows({.m = problem.m, .batch = problem.batch}, {.form = problem.groups});
   validate(problem);
   return problem;
 }
@@ -67,10 +91,17 @@ std::vector<Problem> gemm_problems_of_model(const Json& document, const ModelWor
   if (model.hidden_size == 0) {
     return problems;
   }
+  if (!model.note.empty() && work.notes != nullptr) {
+    work.notes->push_back("the products of experts are missing: " + model.note +
+                          " say too little of them; list them as shapes with groups=offsets");
+  }
   const DType dtype = work.dtype.value_or(model.dtype);
   for (const long long rows : rows_of(work)) {
     for (const Weight& weight : weights_of_layer(model)) {
       problems.push_back(projection(rows, weight, dtype));
+    }
+    for (const Weight& weight : weights_of_mlp(model, model.experts > 0 ? model.expert_size : 0)) {
+      problems.push_back(expert_projection(rows, weight, model, dtype));
     }
   }
   // Only the last row of each sequence becomes logits.

@@ -128,12 +128,25 @@ class Package(unittest.TestCase):
                     raise ZeroDivisionError
                 self.assertEqual(tuned.call_count, 1, "a block that fails tunes nothing")
 
+    def assert_one_answer(self):
+        """Of the program and of Python, for what is tuned here, near and far of it."""
+        for size in (256, 300, 4096):
+            for problem, words in ((swr.Problem(size), ["--seq", str(size)]),
+                                   (swr.GemmProblem(size, 512, 512),
+                                    ["--op", "gemm", "--m", str(size), "--n", "512", "--k", "512"])):
+                for gpu in ("rtx5090", "h200", "gb10"):
+                    asked = subprocess.run([_program.program(), "query", *words, "--gpu", gpu, "--json", "--db",
+                                            str(self.database)], capture_output=True, check=True, text=True)
+                    told = json.loads(asked.stdout)["answers"][0]
+                    answer = swr.Lookup(self.database).best(problem, swr.profiled_device(gpu))
+                    self.assertEqual((told["key"], told["match"]), (answer.variant, answer.match), (words, gpu))
+
     def test_python_and_the_program_give_one_answer(self):
         self.tune()
-        asked = subprocess.run([_program.program(), "query", "--gpu", "rtx5090", "--seq", "256", "--json", "--db",
-                                str(self.database)], capture_output=True, check=True, text=True)
-        answer = swr.Lookup(self.database).best(swr.Problem(256), swr.profiled_device("rtx5090"))
-        self.assertEqual(json.loads(asked.stdout)["answers"][0]["key"], answer.variant)
+        self.assert_one_answer()
+        swr.tune_gemm(256, 512, 512, gpu="rtx5090", database=self.database, arguments=(
+            "--tile", "64x64", "--tile-k", "32", "--stages", "3", "--persistence", "grid"))
+        self.assert_one_answer()
 
     def test_a_refresh_sees_what_was_tuned_since(self):
         self.tune()

@@ -22,22 +22,27 @@ struct PlanArguments {
   std::optional<std::filesystem::path> out;
 };
 
-std::vector<Problem> planned(const PlanArguments& plan) {
+std::vector<Problem> planned(const Session& session, const PlanArguments& plan) {
   if (plan.shapes) {
     return read_shapes(*plan.shapes);
   }
   if (!plan.model) {
     reject("plan needs --shapes or --model");
   }
+  std::vector<std::string> notes;
   ModelWork work{.lengths = whole_numbers(plan.seq, "--seq"),
                  .batches = whole_numbers(plan.batch, "--batch"),
                  .causal = plan.causal,
                  .dtype = std::nullopt,
-                 .training = plan.training};
+                 .training = plan.training,
+                 .notes = &notes};
   if (!plan.dtype.empty()) {
     work.dtype = parse_dtype(plan.dtype);
   }
   auto problems = read_model(*plan.model, work);
+  for (const std::string& note : notes) {
+    session.err << "swr-tune: note: " << plan.model->string() << ": " << note << "\n";
+  }
   if (!plan.op.empty()) {
     const Operation& only = find_operation(plan.op);
     std::erase_if(problems, [&](const Problem& problem) { return &problem.operation() != &only; });
@@ -46,7 +51,7 @@ std::vector<Problem> planned(const PlanArguments& plan) {
 }
 
 int run_plan(const Session& session, const PlanArguments& plan) {
-  const auto problems = without_repeats(planned(plan));
+  const auto problems = without_repeats(planned(session, plan));
   if (!plan.out) {
     write_work_list(session.out, problems);
     return kExitSuccess;

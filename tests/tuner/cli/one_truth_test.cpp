@@ -188,6 +188,36 @@ TEST_F(OneTruth, AMeasurementOfTheProblemAnswersWhateverIsPredictedOfIt) {
   }
 }
 
+/// The same with twice the batch or rows.
+Problem grown(const Problem& problem) {
+  Json fields = problem;
+  const char* const size = fields.contains("batch") ? "batch" : "rows";
+  fields[size] = 2 * fields[size].get<int>();
+  return fields.get<Problem>();
+}
+
+TEST_F(OneTruth, EveryOperationHasOneAnswerBesideNeighboursOtherGpusAndMeasurements) {
+  for (const Case& asked : kCases) {
+    const DeviceInfo device = load_profile(asked.gpu).device;
+    std::filesystem::remove(database_);
+    const std::string other = tuned(asked, asked.other);
+    const Variant measured = Lookup(database_).best(problem_, device).variant;
+    std::filesystem::remove(database_);
+    const std::string key = tuned(asked, asked.one);
+    record(grown(problem_), asked.gpu, measured, 5.0);
+    expect_all(asked, key);
+    for (const char* const gpu : {"h200", "rtx3090"}) {
+      record(problem_, gpu, measured, 5.0);
+      expect_all(asked, key);
+    }
+    record(problem_, asked.gpu, measured, 1e6);
+    expect_all(asked, other);
+    EXPECT_EQ(tuned(asked, asked.one), other);
+    expect_all(asked, other);
+    EXPECT_EQ(fields().size(), 4U) << "two provenances here, one on each other GPU";
+  }
+}
+
 /// Beside which a prediction of the same problem is no news.
 TEST_F(OneTruth, WhatCameWithSwrAnswersBeforeAndAfterAPredictionOfTheSame) {
   const Case asked{"h200",

@@ -92,7 +92,7 @@ TEST_F(WorkListTest, NamesTheShapeThatIsWrong) {
   EXPECT_THAT(error_of([&] { read_shapes(directory_ / "absent.txt"); }), HasSubstr("absent.txt"));
 }
 
-/// Prompts and decoding steps; a configuration of experts has no dense MLP.
+/// Prompts and decoding steps.
 TEST_F(WorkListTest, AModelPosesItsProjectionsMergedAsServersMergeThem) {
   const std::string llama = R"("num_attention_heads": 32, "num_key_value_heads": 8,
       "hidden_size": 4096, "intermediate_size": 14336, "hidden_act": "silu",
@@ -106,10 +106,58 @@ TEST_F(WorkListTest, AModelPosesItsProjectionsMergedAsServersMergeThem) {
           "gemm b1 m2 n4096 k14336 bf16 nt bf16", "gemm b1 m2048 n6144 k4096 bf16 nt bf16",
           "gemm b1 m2048 n4096 k4096 bf16 nt bf16", "gemm b1 m2048 n28672 k4096 bf16 nt bf16",
           "gemm b1 m2048 n4096 k14336 bf16 nt bf16", "gemm b1 m2 n128256 k4096 bf16 nt bf16"));
-  const auto experts = file("experts.json", "{" + llama + R"(, "num_local_experts": 8})");
-  EXPECT_EQ(read_model(experts, {.lengths = {1024}, .batches = {2}}).size(), 6U);
   const auto endless = [&] { read_model(config, {.lengths = {1 << 24}, .batches = {1 << 20}}); };
   EXPECT_THAT(error_of(endless), HasSubstr("llama.json"));
+}
+
+/// The names of Mixtral, Qwen3 and gpt-oss, and of DeepSeek with its shared experts and dense
+/// layers.
+TEST_F(WorkListTest, AModelPosesTheProductsOfItsExperts) {
+  const auto gemms = [&](const std::string& sizes) {
+    const auto config = file("experts.json", R"({"num_attention_heads": 32, "head_dim": 128,
+        "hidden_act": "silu", "dtype": "bfloat16", )" +
+                                                 sizes + "}");
+    std::vector<std::string> notes;
+    auto found = texts(read_model(config, {.lengths = {1024}, .notes = &notes}));
+    EXPECT_THAT(notes, IsEmpty());
+    std::erase_if(found, [](const std::string& text) { return !text.starts_with("gemm"); });
+    return std::vector(found.begin() + 2, found.end());  // Without those of attention.
+  };
+  EXPECT_THAT(gemms(R"("hidden_size": 4096, "intermediate_size": 14336, "num_local_experts": 8,
+                       "num_experts_per_tok": 2)"),
+              ElementsAre("gemm b8 m1 n28672 k4096 bf16 nt bf16 offsets",
+                          "gemm b8 m1 n4096 k14336 bf16 nt bf16 offsets", _, _,
+                          "gemm b8 m256 n28672 k4096 bf16 nt bf16 offsets",
+                          "gemm b8 m256 n4096 k14336 bf16 nt bf16 offsets"));
+  EXPECT_THAT(gemms(R"("hidden_size": 2048, "intermediate_size": 6144, "num_experts": 128,
+                       "num_experts_per_tok": 8, "moe_intermediate_size": 768,
+                       "decoder_sparse_step": 1, "mlp_only_layers": [])"),
+              ElementsAre(_, _, _, _, "gemm b128 m64 n1536 k2048 bf16 nt bf16 offsets",
+                          "gemm b128 m64 n2048 k768 bf16 nt bf16 offsets"));
+  EXPECT_THAT(gemms(R"("hidden_size": 2880, "intermediate_size": 2880, "num_local_experts": 32,
+                       "experts_per_token": 4)"),
+              ElementsAre(_, _, _, _, "gemm b32 m128 n5760 k2880 bf16 nt bf16 offsets",
+                          "gemm b32 m128 n2880 k2880 bf16 nt bf16 offsets"));
+  EXPECT_THAT(gemms(R"("hidden_size": 2048, "intermediate_size": 10944, "n_routed_experts": 64,
+                       "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
+                       "n_shared_experts": 2, "first_k_dense_replace": 1)"),
+              AllOf(SizeIs(14), IsSupersetOf({"gemm b1 m1024 n21888 k2048 bf16 nt bf16",
+                                              "gemm b1 m1024 n5632 k2048 bf16 nt bf16",
+                                              "gemm b64 m128 n2816 k2048 bf16 nt bf16 offsets"})));
+}
+
+TEST_F(WorkListTest, SaysWhichWordsOfExpertsItDoesNotKnow) {
+  const auto config = file("ernie.json", R"({"num_attention_heads": 20, "hidden_size": 2560,
+      "intermediate_size": 12288, "moe_num_experts": 64, "moe_k": 6, "moe_dropout": 0.0})");
+  std::vector<std::string> notes;
+  const auto found = texts(read_model(config, {.lengths = {1024}, .notes = &notes}));
+  EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("moe_num_experts, moe_k say"),
+                                       HasSubstr("groups=offsets"))));
+  EXPECT_THAT(found, Not(Contains(HasSubstr("12288"))));
+  const auto few = file("few.json", R"({"num_attention_heads": 20, "hidden_size": 2560,
+      "intermediate_size": 12288, "num_local_experts": 8})");
+  read_model(few, {.lengths = {1024}, .notes = &notes});
+  EXPECT_THAT(notes, ElementsAre(_, HasSubstr("num_local_experts say")));
 }
 
 TEST_F(WorkListTest, ReadsAModelsConfiguration) {
