@@ -22,6 +22,7 @@
   const kLeast = 0.01;
   const rounded = (value, count) => (value !== 0 && Math.abs(value) < kLeast ? `under ${kLeast}` : digits(value, count));
   const megabytes = (sectors) => rounded(sectors * 32 / 1e6, 4);
+  const counted = (value) => (value < 1e6 ? whole(value) : value < 1e9 ? `${digits(value / 1e6, 4)} M` : `${digits(value / 1e9, 4)} G`);
   const percent = (share) => `${rounded(share * 100, 3)} %`;
   const badge = (field) => h("span", { class: `badge ${field.provenance}` },
                              field.provenance + (field.l2_state ? `, ${field.l2_state} L2` : "") +
@@ -32,10 +33,14 @@
     if (a === null || b === null) return (a === null) - (b === null);
     return typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
   };
+  const shownOf = (column, record) => {
+    const value = column.get(record);
+    return value === null || value === undefined ? kMissing
+      : value instanceof Node ? value : column.text ? column.text(value) : String(value);
+  };
   const cell = (column, record) => {
     const value = column.get(record);
-    const shown = value === null || value === undefined ? kMissing
-      : value instanceof Node ? value : column.text ? column.text(value) : String(value);
+    const shown = shownOf(column, record);
     const attributes = { class: (column.kind ?? "text") + (column.wrap ? " wrap" : ""), "data-title": column.title };
     if (typeof value === "number") attributes["data-value"] = String(value);
     return h("td", attributes, shown);
@@ -263,10 +268,10 @@
   // A metric's name ends in its unit; a title that names another unit asks for it.
   const metricText = ({ key, title }) => key.endsWith("_us") ? time
     : title.endsWith("KiB") ? (value) => digits(value / 1024, 4)
-    : (value) => (Number.isInteger(value) ? whole(value) : key === "relative_error" ? digits(value, 3) : rounded(value, 4));
+    : (value) => (Number.isInteger(value) ? counted(value) : key === "relative_error" ? digits(value, 3) : rounded(value, 4));
   const variantColumns = (field) => [
     { title: "rank", kind: "number", get: (r) => r.rank },
-    { title: "variant", get: (r) => r.label },
+    { title: "variant", get: (r) => r.label, wrap: true },
     { title: "time", kind: "number", get: (r) => r.time_us, text: time },
     { title: "in finals", kind: "number", get: (r) => r.finals_us, text: time },
     { title: "ratio", kind: "number", get: (r) => r.ratio, text: (v) => v.toFixed(4) },
@@ -274,15 +279,23 @@
       get: (r) => (r.ratio === null ? null : `${r.ratio_low.toFixed(4)} \u2013 ${r.ratio_high.toFixed(4)}`) },
     { title: "tied", get: (r) => (r.tied === null ? null : r.tied ? "tied" : "slower") },
     ...data.metrics.filter((metric) => metric.key !== "time_us" && (field.energy_front || !metric.of_energy)).map((metric) => (
-      { title: metric.title, about: metric.meaning, kind: "number", get: (r) => r[metric.key] ?? null, text: metricText(metric) })),
+      { folds: true, title: metric.title, about: metric.meaning, kind: "number", get: (r) => r[metric.key] ?? null, text: metricText(metric) })),
     ...(field.accesses ? [
       { title: "conflicts/wavefront", kind: "number", get: (r) => r.conflicts_per_wavefront, text: (v) => digits(v, 3) },
       { title: "bytes/sector", kind: "number", get: (r) => r.bytes_per_sector, text: (v) => digits(v, 3) }] : []),
-    { title: "provenance", get: () => field.provenance },
+    { folds: true, title: "provenance", get: () => field.provenance },
   ];
-  // Predictions have no finals, and counters may be missing: such columns would be empty.
-  const columnsWithValues = (field, all) =>
-    variantColumns(field).filter((column) => all.some((record) => column.get(record) !== null));
+  // Predictions have no finals, and counters may be missing: such columns would be empty. What is the same in all
+  // rows is said once, beneath, so that the others fit.
+  const variantTable = (field, all) => {
+    const known = variantColumns(field).filter((column) => all.some((record) => column.get(record) !== null));
+    const isSame = (column) => column.folds && all.length > 1 &&
+      all.every((record) => column.get(record) === column.get(all[0]));
+    const same = known.filter(isSame).map((column) => `${column.title} ${shownOf(column, all[0])}`).join(", ");
+    return [table({ caption: `Variants, ${field.provenance}`, name: "variants", cards: true, records: all,
+                    columns: known.filter((column) => !isSame(column)), isBest: (record) => record.best }),
+            ...(same ? [h("p", { class: "muted" }, `In all rows: ${same}.`)] : [])];
+  };
   const failures = (all) => {
     const failed = all.filter((record) => record.state !== "ok");
     return failed.length === 0 ? null : table({
@@ -297,9 +310,8 @@
       body.append(h("p", { class: "notice" }, "No variant succeeded."));
     } else {
       const good = all.filter((record) => record.state === "ok");
-      body.append(answers(field), ...(field.accesses ? [accessTable(field)] : []), shapeCharts(field), table({
-        caption: `Variants, ${field.provenance}`, name: "variants", cards: true, columns: columnsWithValues(field, good),
-        records: good, isBest: (record) => record.best }));
+      body.append(answers(field), ...(field.accesses ? [accessTable(field)] : []), shapeCharts(field),
+                  ...variantTable(field, good));
       body.append(h("p", { class: "muted" }, `Key of the best: ${all[0].key}`));
     }
     const failed = failures(all);

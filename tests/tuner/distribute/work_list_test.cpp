@@ -7,6 +7,9 @@
 namespace swr {
 namespace {
 
+using ::testing::_;
+using ::testing::IsSupersetOf;
+
 class WorkListTest : public ::testing::Test {
  protected:
   std::filesystem::path file(const std::string& name, const std::string& text) const {
