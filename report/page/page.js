@@ -299,7 +299,7 @@
   const failures = (all) => {
     const failed = all.filter((record) => record.state !== "ok");
     return failed.length === 0 ? null : table({
-      caption: `Variants that failed (${whole(failed.length)})`, name: "failures", limit: 10, records: failed,
+      caption: `Variants that failed (${whole(failed.length)})`, name: "failures", limit: 10, records: failed, cards: true,
       columns: [{ title: "variant", get: (r) => r.label }, { title: "state", get: (r) => r.state },
                 { title: "why", get: (r) => r.detail, wrap: true }] });
   };
@@ -472,14 +472,14 @@
     h("h2", { id: "environment" }, "Environment and provenance"),
     h("p", { class: "muted" }, "Measured values come from the GPU named; predicted ones from a model of it and are marked so in " +
       "every table and chart. Roofs, miss curves and sentences about limits use the profile named here."),
-    table({ caption: "GPUs", name: "devices", records: data.devices, columns: [
+    table({ caption: "GPUs", name: "devices", records: data.devices, cards: true, columns: [
       { title: "GPU", get: (d) => d.text }, { title: "profile", get: (d) => d.profile },
       { title: "clock MHz", kind: "number", get: (d) => d.clock_mhz, text: (v) => digits(v, 5) },
       { title: "mma.sync TFLOP/s", kind: "number", get: (d) => d.peak_tflop_per_s, text: (v) => digits(v, 4) },
       { title: "memory GB/s, achievable", kind: "number", get: (d) => d.dram_gb_per_s, text: (v) => digits(v, 4) },
       { title: "L2 GB/s", kind: "number", get: (d) => d.l2_gb_per_s, text: (v) => digits(v, 4) },
       { title: "effective L2 MiB", kind: "number", get: (d) => d.l2_effective_bytes / 1048576, text: (v) => digits(v, 4) }] }),
-    table({ caption: "Runs", name: "runs", records: data.runs, limit: 20, columns: [
+    table({ caption: "Runs", name: "runs", records: data.runs, limit: 20, cards: true, columns: [
       { title: "run", kind: "number", get: (r) => r.id }, { title: "started (UTC)", get: (r) => r.started_at },
       { title: "finished (UTC)", get: (r) => r.finished_at ?? "not finished" },
       { title: "command", get: (r) => r.command, wrap: true }, { title: "strategy", get: (r) => r.strategy },
