@@ -60,9 +60,10 @@ struct LineCosts {
   double b = 1.0;
 };
 LineCosts line_costs_of(const GemmProblem& problem, Family family);
-/// Copying A and B to whole lines before the product, where the family does; `gb_per_s` is what
-/// memory gives.
-double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s);
+/// Copying A and B to whole lines before the product by so many CTAs, where the family does;
+/// `gb_per_s` is what memory gives.
+double row_copies_us(const GemmProblem& problem, const GemmVariant& variant, int ctas,
+                     double gb_per_s);
 
 /// Clocks of a k-block whose rows are no whole 16 bytes, in the portable family: the SM's units for
 /// loads beyond those of whole rows, and the wait for loads to registers, where addresses are even

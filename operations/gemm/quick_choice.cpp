@@ -42,16 +42,19 @@ constexpr double kSumLatencyUs = 0.2;
 constexpr double kExchangeUs = 0.5;
 constexpr double kClusterBytesPerClock = 14.0;
 /// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
-constexpr double kLargeClusterShare = 0.89;
-constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
+constexpr double kThreesShare = 0.89;
 constexpr double kFoursShare = 0.91;  ///< Dies differ: of 132 SMs 32 fours fit one and 30 another.
+constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
 
-/// Reading and writing at once, of what memory gives; and the second launch.
-constexpr double kCopyShare = 0.8;
 constexpr double kCopyLaunchUs = 1.5;
-/// Of an element of C that a warp stores after its neighbours, or apart from them: 371 us for 72
-/// million of the latter (experiments/gemm).
-constexpr double kWordStoreClocks = 0.2;
+/// What a thread that copies rows reads and writes while it waits for its loads: 2.1, 2.7 and 3.0
+/// TB/s by 256, 384 and 512 threads of an SM, whatever the size (ten spaces of odd rows,
+/// experiments/gemm). L2 holds most, so as many as there could be reach more than memory gives.
+constexpr double kCopyBytesPerThreadUs = 103.0;
+constexpr double kMostOfCopies = 1.2;
+/// Of an element of C that a warpgroup stores after its neighbours, or a CTA apart from them: 371 us
+/// for 72 million of the latter (experiments/gemm).
+constexpr double kWordStoreClocks = 0.6;
 constexpr double kScatteredStoreClocks = 1.0;
 constexpr double kPairStoreClocks = 0.5;  ///< Portable, whole rows: four sizes of k 16 to 32.
 /// A warp's two loads of neighbouring 16 bytes of each lane and a store: about 14 lines of L1.
@@ -359,7 +362,8 @@ class Candidates {
 }  // namespace
 
 double places_share(const GemmVariant& v) {
-  return v.cluster_k > 2 ? kLargeClusterShare : v.cluster_m * v.cluster_n > 2 ? kFoursShare : 1.0;
+  const int ctas = v.cluster_m * v.cluster_n * v.cluster_k;
+  return ctas > 3 ? kFoursShare : ctas > 2 ? kThreesShare : 1.0;
 }
 
 long long a_row_bytes(const GemmProblem& problem) {
@@ -379,14 +383,17 @@ LineCosts line_costs_of(const GemmProblem& problem, Family family) {
   return {line_cost(a_row_bytes(problem)), line_cost(b_row_bytes(problem))};
 }
 
-double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s) {
-  if (!copies_rows(problem, family)) {
+double row_copies_us(const GemmProblem& problem, const GemmVariant& v, int ctas, double gb_per_s) {
+  constexpr int kWarpgroup = 128;
+  if (!copies_rows(problem, v.family)) {
     return 0.0;
   }
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   const auto of_c = static_cast<double>(problem.reads_c ? bytes.write : 0);
-  const double copied = static_cast<double>(bytes.read) - of_c;
-  return kCopyLaunchUs + 2 * copied / (kCopyShare * gb_per_s * 1e3);
+  const double moved = 2 * (static_cast<double>(bytes.read) - of_c);
+  const double threads = 1.0 * ctas * (v.consumers + 1) * kWarpgroup;
+  return kCopyLaunchUs + moved / (kMostOfCopies * gb_per_s * 1e3) +
+         moved / (kCopyBytesPerThreadUs * threads);
 }
 
 OddLoads odd_loads_of(const GemmProblem& problem, const GemmVariant& v) {
@@ -415,9 +422,10 @@ double odd_store_clocks(const GemmProblem& problem, const GemmVariant& v) {
   if (v.family == Family::portable) {
     return problem.alignment_bytes < 4 ? kScatteredStoreClocks * elements : 0.0;
   }
+  const int at_once = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
   const int row_bytes =
       row_alignment_bytes(problem.n, output_bytes(problem.output), problem.alignment_bytes);
-  return row_bytes < 16 ? kWordStoreClocks * elements : 0.0;
+  return row_bytes < 16 ? kWordStoreClocks * elements / at_once : 0.0;
 }
 
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
@@ -481,7 +489,7 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                                             in_flight / kLoadLatencyUs);
 
   double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us}) +
-                   row_copies_us(problem, v.family, device.dram_gb_per_s);
+                   row_copies_us(problem, v, resident * device.sm_count, device.dram_gb_per_s);
   if (v.splits > 1) {
     const double sum_bytes = 4.0 * std::min(v.tile_m, kHopperRows) * v.tile_n;
     time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3) +
