@@ -14,21 +14,6 @@
 namespace swr {
 namespace {
 
-/// What the model says where no requests meet and nothing is fetched again; infinity where no CTA
-/// fits an SM.
-double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
-                     const GpuProfile& profile) {
-  const int ctas_per_sm =
-      occupancy(estimated_resources(problem, variant), problem, variant, profile.device)
-          .ctas_per_sm;
-  if (ctas_per_sm < 1) {
-    return std::numeric_limits<double>::infinity();
-  }
-  const GemmLaunch launch = gemm_launch_on_gpu(problem, variant, ctas_per_sm, profile);
-  return predict_gemm_time(problem, variant, launch, unwalked_gemm_traffic(launch), profile)
-      .time_us;
-}
-
 class GemmPredictor final : public Predictor {
  public:
   explicit GemmPredictor(const GpuProfile& profile)
@@ -66,7 +51,7 @@ class GemmPredictor final : public Predictor {
 
   /// A walk takes up to a second for the largest matrices.
   std::optional<double> floor_us(const Problem& problem, const Variant& variant) const override {
-    return gemm_floor_us(problem.as<GemmProblem>(), variant.as<GemmVariant>(), profile_);
+    return unwalked_time_us(problem.as<GemmProblem>(), variant.as<GemmVariant>(), profile_);
   }
 
  private:
@@ -89,6 +74,19 @@ KernelResources estimated_resources(const GemmProblem& problem, const GemmVarian
         return KernelResources{.registers_per_thread = std::min({wanted, share, kMostRegisters})};
       },
       make_gemm_config(problem, variant));
+}
+
+double unwalked_time_us(const GemmProblem& problem, const GemmVariant& variant,
+                        const GpuProfile& profile) {
+  const int ctas_per_sm =
+      occupancy(estimated_resources(problem, variant), problem, variant, profile.device)
+          .ctas_per_sm;
+  if (ctas_per_sm < 1) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const GemmLaunch launch = gemm_launch_on_gpu(problem, variant, ctas_per_sm, profile);
+  return predict_gemm_time(problem, variant, launch, unwalked_gemm_traffic(launch), profile)
+      .time_us;
 }
 
 std::unique_ptr<Predictor> make_gemm_predictor(const GpuProfile& profile) {
