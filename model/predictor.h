@@ -59,7 +59,7 @@ class Predictor {
   virtual KernelResources estimated_resources(const Problem& problem,
                                               const Variant& variant) const = 0;
 
-  /// A bound on the time that costs no walk, where walking a whole space takes too long; empty
+  /// An estimate of the time that costs no walk, where walking a whole space takes too long; empty
   /// where every variant is to be walked.
   virtual std::optional<double> floor_us(const Problem& problem, const Variant& variant) const = 0;
 };

@@ -4,9 +4,9 @@
 
     dense_peers.py times SWR_TUNE CSV SECONDS LIST...   nothing is tuned where SWR_TUNE is `none`; lists, in this
                                                   order until the seconds are over: `listed` (of issue 21),
-                                                  `cubes`, `projections`, COUNT:SEED, drawn; of these `whole`
-                                                  or `odd` takes those whose rows are whole 16 bytes, or not, and
-                                                  I/N every Nth from the Ith on
+                                                  `cubes`, `projections`, M,N,K,nt,bf16, COUNT:SEED, drawn; of
+                                                  these `whole` or `odd` takes those whose rows are whole 16
+                                                  bytes, or not, and I/N every Nth from the Ith on
     dense_peers.py random COUNT [odd]             the new tiles, or kernels for odd rows, against fp64
     dense_peers.py kernels                        the kernels of torch.matmul where rows are odd
 
@@ -168,6 +168,10 @@ def sizes_of(lists):
     for name in lists:
         if name in fixed:
             sizes = [(*size, "nt", "bf16") for size in fixed[name]]
+        elif "," in name:
+            *size, layout, dtype = name.split(",")
+            yield "given", (*map(int, size), layout, dtype)
+            continue
         elif ":" in name:
             sizes = [size for size in drawn(*map(int, name.split(":")))
                      if not rows_are or (alignment_of(size) == 16) == (rows_are == "whole")][part::parts]

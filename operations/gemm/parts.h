@@ -60,9 +60,10 @@ struct LineCosts {
   double b = 1.0;
 };
 LineCosts line_costs_of(const GemmProblem& problem, Family family);
-/// Copying A and B to whole lines before the product, where the family does; `gb_per_s` is what
-/// memory gives.
-double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s);
+/// Copying A and B to whole lines before the product by so many CTAs, where the family does;
+/// `gb_per_s` is what memory gives.
+double row_copies_us(const GemmProblem& problem, const GemmVariant& variant, int ctas,
+                     double gb_per_s);
 
 /// Clocks of a k-block whose rows are no whole 16 bytes, in the portable family: the SM's units for
 /// loads beyond those of whole rows, and the wait for loads to registers, where addresses are even
@@ -120,6 +121,11 @@ std::unique_ptr<Predictor> make_gemm_predictor(const GpuProfile& profile);
 
 /// As Predictor::estimated_resources().
 KernelResources estimated_resources(const GemmProblem& problem, const GemmVariant& variant);
+
+/// What the model says where no requests meet and nothing is fetched again, without a walk; infinity
+/// where no CTA fits an SM.
+double unwalked_time_us(const GemmProblem& problem, const GemmVariant& variant,
+                        const GpuProfile& profile);
 
 // explained.cpp
 /// Throws: Error{invalid_argument} when no CTA fits an SM.

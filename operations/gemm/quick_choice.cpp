@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which variant to take where nothing near was measured, and about how long one takes: a closed
-// form over shape and device, as for attention (operations/attention/quick_choice.cpp). It counts
-// rounds of tiles instead of walking them, as the model does (operations/gemm/model).
+// Which variant to take where nothing near was measured, and about how long one takes: Hopper kernels
+// of 16-bit types by the time model without its walk (operations/gemm/model), others by a closed form
+// over shape and device, as for attention (operations/attention/quick_choice.cpp). It counts rounds
+// of tiles.
 //
 // The numbers are those of the model or fitted to recordings of an H200
 // (experiments/right_answers).
@@ -42,16 +43,19 @@ constexpr double kSumLatencyUs = 0.2;
 constexpr double kExchangeUs = 0.5;
 constexpr double kClusterBytesPerClock = 14.0;
 /// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
-constexpr double kLargeClusterShare = 0.89;
-constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
+constexpr double kThreesShare = 0.89;
 constexpr double kFoursShare = 0.91;  ///< Dies differ: of 132 SMs 32 fours fit one and 30 another.
+constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
 
-/// Reading and writing at once, of what memory gives; and the second launch.
-constexpr double kCopyShare = 0.8;
 constexpr double kCopyLaunchUs = 1.5;
-/// Of an element of C that a warp stores after its neighbours, or apart from them: 371 us for 72
-/// million of the latter (experiments/gemm).
-constexpr double kWordStoreClocks = 0.2;
+/// What a thread that copies rows reads and writes while it waits for its loads: 2.1, 2.7 and 3.0
+/// TB/s by 256, 384 and 512 threads of an SM, whatever the size (ten spaces of odd rows,
+/// experiments/gemm). L2 holds most, so as many as there could be reach more than memory gives.
+constexpr double kCopyBytesPerThreadUs = 103.0;
+constexpr double kMostOfCopies = 1.2;
+/// Of an element of C that a warpgroup stores after its neighbours, or a CTA apart from them: 371 us
+/// for 72 million of the latter (experiments/gemm).
+constexpr double kWordStoreClocks = 0.6;
 constexpr double kScatteredStoreClocks = 1.0;
 constexpr double kPairStoreClocks = 0.5;  ///< Portable, whole rows: four sizes of k 16 to 32.
 /// A warp's two loads of neighbouring 16 bytes of each lane and a store: about 14 lines of L1.
@@ -153,6 +157,29 @@ double store_clocks(const GemmProblem& problem, const GemmVariant& v, const Devi
   return in_pairs ? kPairStoreClocks * v.tile_m * v.tile_n : odd_store_clocks(problem, v);
 }
 
+/// FP8 and groups have been measured by the closed form alone.
+bool is_modelled(const GemmProblem& problem, const GemmVariant& v, const DeviceInfo& device) {
+  return v.family == Family::hopper && device.sm_arch == kHopperArch &&
+         !is_fp8(problem.dtype) && problem.groups == GemmGroups::none;
+}
+
+/// What the model needs of a GPU of sm_90, without a file to read: rates of an H200.
+GpuProfile quick_profile(const DeviceInfo& device) {
+  constexpr double kL2GbPerSAndSm = 56.1;
+  constexpr double kUnknownGbPerS = 300.0;
+  GpuProfile profile;
+  profile.device = device;
+  profile.clock_mhz = kClocksPerUs;
+  profile.l2_gb_per_s = kL2GbPerSAndSm * device.sm_count;
+  profile.l2_effective_bytes = device.l2_bytes / 2;
+  profile.dram_latency_clocks = 662.0;
+  profile.dram_efficiency = 0.9;
+  if (device.dram_gb_per_s <= 0.0) {
+    profile.device.dram_gb_per_s = kUnknownGbPerS;
+  }
+  return profile;
+}
+
 struct QuickCandidate {
   GemmVariant variant;
   double time_us = 0.0;
@@ -161,7 +188,7 @@ struct QuickCandidate {
 class Candidates {
  public:
   Candidates(const GemmProblem& problem, const DeviceInfo& device)
-      : problem_(problem), device_(device) {}
+      : problem_(problem), device_(device), profile_(quick_profile(device)) {}
 
   GemmVariant best() {
     if (device_.sm_arch == kHopperArch) {
@@ -199,17 +226,21 @@ class Candidates {
     if (problem_.groups != GemmGroups::none) {
       variant.persistence = Persistence::persistent;
     }
-    all_.push_back({variant, quick_time_us_of(problem_, variant, device_)});
+    all_.push_back({variant, is_modelled(problem_, variant, device_)
+                                 ? unwalked_time_us(problem_, variant, profile_)
+                                 : quick_time_us_of(problem_, variant, device_)});
   }
 
   void add_hopper() {
     static constexpr auto kCooperative = GemmMainloop::cooperative;
     static constexpr auto kPingpong = GemmMainloop::pingpong;
     static constexpr std::array kShapes{
-        HopperShape{64, 32, 128, 1, kCooperative},  HopperShape{64, 48, 128, 1, kCooperative},
+        HopperShape{64, 16, 128, 1, kCooperative},  HopperShape{64, 32, 128, 1, kCooperative},
+        HopperShape{64, 48, 128, 1, kCooperative},  HopperShape{64, 48, 64, 1, kCooperative},
         HopperShape{64, 64, 64, 1, kCooperative},   HopperShape{64, 96, 64, 1, kCooperative},
         HopperShape{64, 96, 128, 1, kCooperative},  HopperShape{64, 128, 64, 1, kCooperative},
-        HopperShape{64, 192, 64, 1, kCooperative},  HopperShape{128, 128, 64, 2, kPingpong},
+        HopperShape{64, 192, 64, 1, kCooperative},  HopperShape{64, 256, 64, 1, kCooperative},
+        HopperShape{128, 64, 64, 2, kPingpong},     HopperShape{128, 128, 64, 2, kPingpong},
         HopperShape{128, 160, 64, 2, kPingpong},    HopperShape{128, 176, 64, 2, kPingpong},
         HopperShape{128, 192, 64, 2, kPingpong},    HopperShape{128, 128, 64, 2, kCooperative},
         HopperShape{128, 144, 64, 2, kCooperative}, HopperShape{128, 160, 64, 2, kCooperative},
@@ -250,8 +281,7 @@ class Candidates {
     add_hopper_forms(variant);
     if (shape.consumers == 1 && shape.tile_k == 64) {
       variant.persistence = Persistence::grid;
-      variant.stages = deepest_stages(problem_, variant, device_);
-      add(variant);
+      add_hopper_forms(variant);
     }
   }
 
@@ -353,13 +383,15 @@ class Candidates {
 
   const GemmProblem& problem_;
   const DeviceInfo& device_;
+  GpuProfile profile_;
   std::vector<QuickCandidate> all_;
 };
 
 }  // namespace
 
 double places_share(const GemmVariant& v) {
-  return v.cluster_k > 2 ? kLargeClusterShare : v.cluster_m * v.cluster_n > 2 ? kFoursShare : 1.0;
+  const int ctas = v.cluster_m * v.cluster_n * v.cluster_k;
+  return ctas > 3 ? kFoursShare : ctas > 2 ? kThreesShare : 1.0;
 }
 
 long long a_row_bytes(const GemmProblem& problem) {
@@ -379,14 +411,17 @@ LineCosts line_costs_of(const GemmProblem& problem, Family family) {
   return {line_cost(a_row_bytes(problem)), line_cost(b_row_bytes(problem))};
 }
 
-double row_copies_us(const GemmProblem& problem, Family family, double gb_per_s) {
-  if (!copies_rows(problem, family)) {
+double row_copies_us(const GemmProblem& problem, const GemmVariant& v, int ctas, double gb_per_s) {
+  constexpr int kWarpgroup = 128;
+  if (!copies_rows(problem, v.family)) {
     return 0.0;
   }
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   const auto of_c = static_cast<double>(problem.reads_c ? bytes.write : 0);
-  const double copied = static_cast<double>(bytes.read) - of_c;
-  return kCopyLaunchUs + 2 * copied / (kCopyShare * gb_per_s * 1e3);
+  const double moved = 2 * (static_cast<double>(bytes.read) - of_c);
+  const double threads = 1.0 * ctas * (v.consumers + 1) * kWarpgroup;
+  return kCopyLaunchUs + moved / (kMostOfCopies * gb_per_s * 1e3) +
+         moved / (kCopyBytesPerThreadUs * threads);
 }
 
 OddLoads odd_loads_of(const GemmProblem& problem, const GemmVariant& v) {
@@ -415,13 +450,17 @@ double odd_store_clocks(const GemmProblem& problem, const GemmVariant& v) {
   if (v.family == Family::portable) {
     return problem.alignment_bytes < 4 ? kScatteredStoreClocks * elements : 0.0;
   }
+  const int at_once = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
   const int row_bytes =
       row_alignment_bytes(problem.n, output_bytes(problem.output), problem.alignment_bytes);
-  return row_bytes < 16 ? kWordStoreClocks * elements : 0.0;
+  return row_bytes < 16 ? kWordStoreClocks * elements / at_once : 0.0;
 }
 
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                         const DeviceInfo& device) {
+  if (is_modelled(problem, v, device)) {
+    return unwalked_time_us(problem, v, quick_profile(device));
+  }
   const double sms = device.sm_count;
   const int resident = ctas_per_sm(problem, v, device);
   const int cluster = v.cluster_m * v.cluster_n * v.cluster_k;
@@ -481,7 +520,7 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                                             in_flight / kLoadLatencyUs);
 
   double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us}) +
-                   row_copies_us(problem, v.family, device.dram_gb_per_s);
+                   row_copies_us(problem, v, resident * device.sm_count, device.dram_gb_per_s);
   if (v.splits > 1) {
     const double sum_bytes = 4.0 * std::min(v.tile_m, kHopperRows) * v.tile_n;
     time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3) +

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "core/architectures.h"
 #include "model/l2/traffic_memo.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/model/time.h"
@@ -7,62 +6,13 @@
 #include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
+#include <swr/kernel.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 namespace swr {
 namespace {
-
-/// Clocks of one step over k of a CTA: products at the family's rate, or its bytes at its share of
-/// the L2's bandwidth, and a share for barriers and issue.
-double step_clocks(const GemmProblem& problem, const GemmVariant& variant,
-                   const GpuProfile& profile) {
-  constexpr double kWgmmaFlopPerClock = 4096.0;
-  constexpr double kMostResident = 4.0;  ///< CTAs of an SM that wait for loads at the same time.
-  const DType dtype = problem.dtype;
-  constexpr double kFixedClocks = 100.0;
-  const double flop_per_clock =
-      variant.family == Family::hopper
-          ? kWgmmaFlopPerClock * 2 / element_bytes(dtype)
-          : profile.matrix_flop_per_clock_per_sm * fp8_rate(dtype, profile.device.sm_arch);
-  const double products = 2.0 * variant.tile_m * variant.tile_n * variant.tile_k / flop_per_clock;
-  const double l2_bytes_per_clock =
-      profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
-  const double bytes = 1.0 * element_bytes(dtype) * variant.tile_k *
-                       (static_cast<double>(variant.tile_m) / variant.cluster_n +
-                        static_cast<double>(variant.tile_n) / variant.cluster_m);
-  const OddLoads loads = odd_loads_of(problem, variant);
-  return kFixedClocks + std::max(products, bytes / l2_bytes_per_clock) + loads.issue_clocks +
-         loads.wait_clocks / kMostResident;
-}
-
-/// A floor: rounds of tiles, each as long as its steps over k and its output,
-/// or the bytes of the problem at the memory's bandwidth.
-double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
-                     const GpuProfile& profile) {
-  constexpr double kOutputClocksPerColumn = 4.0;
-  constexpr double kSplitClocks = 4000.0;    ///< Writing, fetching and adding partial sums.
-  constexpr double kClusterClocks = 2000.0;  ///< The same through the cluster's shared memory.
-  const GemmSchedule schedule = std::visit(
-      [&](const auto& config) { return config.schedule(make_gemm_params(problem, variant)); },
-      make_gemm_config(problem, variant));
-  const double items = static_cast<double>(schedule.work_items()) * schedule.ctas_per_cluster();
-  const double rounds = std::ceil(items / profile.device.sm_count);
-  const double steps = std::ceil(static_cast<double>(problem.k) / variant.tile_k /
-                                 (variant.splits * variant.cluster_k));
-  const double clocks =
-      rounds *
-      (steps * step_clocks(problem, variant, profile) + kOutputClocksPerColumn * variant.tile_n +
-       odd_store_clocks(problem, variant) + (variant.splits > 1 ? kSplitClocks : 0) +
-       (variant.cluster_k > 1 ? kClusterClocks : 0));
-  const CompulsoryBytes bytes = compulsory_bytes(problem);
-  const double dram_us = static_cast<double>(bytes.read + bytes.write) /
-                         (profile.device.dram_gb_per_s * profile.dram_efficiency) / 1e3;
-  const double copy_us = row_copies_us(problem, variant.family,
-                                       profile.device.dram_gb_per_s * profile.dram_efficiency);
-  return std::max(clocks / profile.clock_mhz, dram_us) + copy_us;
-}
 
 class GemmPredictor final : public Predictor {
  public:
@@ -101,7 +51,7 @@ class GemmPredictor final : public Predictor {
 
   /// A walk takes up to a second for the largest matrices.
   std::optional<double> floor_us(const Problem& problem, const Variant& variant) const override {
-    return gemm_floor_us(problem.as<GemmProblem>(), variant.as<GemmVariant>(), profile_);
+    return unwalked_time_us(problem.as<GemmProblem>(), variant.as<GemmVariant>(), profile_);
   }
 
  private:
@@ -124,6 +74,19 @@ KernelResources estimated_resources(const GemmProblem& problem, const GemmVarian
         return KernelResources{.registers_per_thread = std::min({wanted, share, kMostRegisters})};
       },
       make_gemm_config(problem, variant));
+}
+
+double unwalked_time_us(const GemmProblem& problem, const GemmVariant& variant,
+                        const GpuProfile& profile) {
+  const int ctas_per_sm =
+      occupancy(estimated_resources(problem, variant), problem, variant, profile.device)
+          .ctas_per_sm;
+  if (ctas_per_sm < 1) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const GemmLaunch launch = gemm_launch_on_gpu(problem, variant, ctas_per_sm, profile);
+  return predict_gemm_time(problem, variant, launch, unwalked_gemm_traffic(launch), profile)
+      .time_us;
 }
 
 std::unique_ptr<Predictor> make_gemm_predictor(const GpuProfile& profile) {

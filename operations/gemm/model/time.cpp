@@ -18,7 +18,8 @@ namespace {
 
 constexpr double kSmemBytesPerClock = 128.0;
 /// What an SM takes from L2 at most, when others leave it the bandwidth (measured rates of single
-/// SMs of sm_80 and later lie near it).
+/// SMs of sm_80 and later lie near it): of tiles its own and those that others of its cluster load
+/// for it. A stream of tiles takes as long in pairs that multicast as alone (experiments/gemm).
 constexpr double kSmL2BytesPerClock = 64.0;
 constexpr int kWgmmaRows = 64;
 constexpr double kLineOfProductBytes = 32.0;  ///< Of k that one wgmma multiplies.
@@ -58,8 +59,8 @@ constexpr double kClusterBytesPerClock = 14.0;
 /// What a CTA's tile costs its SM, whatever the family.
 struct TileCosts {
   double product_clocks = 0.0;   ///< One k-block: products, and the shared memory that feeds them.
-  double loaded_bytes = 0.0;     ///< One k-block: what the CTA asks L2 for, times
-  double line_cost = 1.0;        ///< what its lines cost against those that lie in one of L2's.
+  double intake_clocks = 0.0;    ///< One k-block on its way into the SM.
+  double line_cost = 1.0;        ///< What its lines cost L2 against those that lie in one of its.
   double wait_clocks = 0.0;      ///< For loads of a k-block that products do not hide.
   double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
   double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
@@ -119,15 +120,14 @@ double product_clocks(const HopperGemmConfig& config) {
 TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
                      const GemmVariant& variant, const GpuProfile& /*profile*/) {
   const int m = problem.m;
-  // Multicast brings the rest.
+  // Of what the CTA asks L2 for; multicast brings the rest.
   const double a_bytes = static_cast<double>(config.loaded_a_rows(m)) * config.tile_k *
                          config.element_bytes() / config.cluster_n;
   const double b_bytes = static_cast<double>(config.b_tile_bytes()) / config.cluster_m;
   const LineCosts lines = line_costs_of(problem, Family::hopper);
-  const double costs = lines.a * a_bytes + lines.b * b_bytes;
   return {.product_clocks = product_clocks(config),
-          .loaded_bytes = costs,
-          .line_cost = costs / (a_bytes + b_bytes),
+          .intake_clocks = config.loaded_bytes(m) / kSmL2BytesPerClock,
+          .line_cost = (lines.a * a_bytes + lines.b * b_bytes) / (a_bytes + b_bytes),
           // Into shared memory and out of it.
           .epilogue_clocks = kEpilogueClocks +
                              2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock) +
@@ -156,8 +156,9 @@ TileCosts tile_costs(const PortableGemmConfig& config, const GemmProblem& proble
   }
   const double smem = profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock;
   return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1) + loads.issue_clocks,
-          .loaded_bytes = 1.0 * config.element_bytes() * config.tile_k *
-                          (std::min(config.tile_m, problem.m) + config.tile_n),
+          .intake_clocks = 1.0 * config.element_bytes() * config.tile_k *
+                           (std::min(config.tile_m, problem.m) + config.tile_n) /
+                           kSmL2BytesPerClock,
           .wait_clocks = loads.wait_clocks,
           // From registers to L2.
           .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile) +
@@ -229,12 +230,15 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
       (at_once * schedule.ctas_per_cluster() + launch.sm_count - 1) / launch.sm_count);
 
   const double products = resident * tile.product_clocks;
-  const double arrival = resident * tile.loaded_bytes / kSmL2BytesPerClock;
+  const double arrival = resident * tile.intake_clocks;
   const double step_clocks =
       std::max({products, arrival, kLeastStepClocks, tile.product_clocks + tile.wait_clocks});
-  // Epilogues but the last hide behind products of the same CTA or of another one of the SM.
+  // Epilogues but the last hide behind products of the same CTA or of another one of the SM, as far
+  // as those last.
   const bool hides = tile.hides_epilogues || resident > 1;
-  const double epilogues = (hides ? 1.0 : rounds) * tile.epilogue_clocks;
+  const double beyond = std::max(0.0, tile.epilogue_clocks - steps / rounds * step_clocks) / 2;
+  const double epilogues = hides ? tile.epilogue_clocks + rounds * beyond
+                                 : rounds * tile.epilogue_clocks;
   const double first_load = profile.dram_latency_clocks + arrival;
 
   GemmPrediction prediction;
@@ -255,7 +259,8 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   }
   prediction.split_us += microseconds(tile.exchange_clocks, profile);
   const double memory_gb_per_s = profile.device.dram_gb_per_s * profile.dram_efficiency;
-  prediction.copy_us = row_copies_us(problem, variant.family, memory_gb_per_s);
+  prediction.copy_us = row_copies_us(problem, variant, launch.sm_count * launch.ctas_per_sm,
+                                     memory_gb_per_s);
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);
   prediction.time_us =
       tile.launch_us +

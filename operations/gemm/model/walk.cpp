@@ -115,6 +115,25 @@ GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy) {
   return walk_through(launch, SetAssociativeCache(sectors, policy.ways, footprints(blocks)), count);
 }
 
+GemmTraffic unwalked_gemm_traffic(const GemmLaunch& launch) {
+  const GemmSchedule& gemm = launch.schedule;
+  const long long line = ceil_div(gemm.k * launch.element_bytes, kSectorBytes);
+  const long long a = gemm.m * line;
+  const long long b = gemm.n * line;
+  const long long c = 1LL * gemm.m * ceil_div(gemm.n * launch.c_element_bytes, kSectorBytes);
+  const long long at_once = launch.resident_clusters();
+  const long long rounds = (gemm.work_items() + at_once - 1) / at_once;
+  GemmTraffic traffic;
+  GemmSummary& summary = traffic.summary;
+  summary.read_sectors = gemm.batch * (gemm.columns() * a + gemm.rows() * b);
+  summary.distinct_sectors = summary.read_sectors;
+  summary.write_sectors = gemm.batch * gemm.splits * c;
+  summary.makespan_steps = rounds * ceil_div(gemm.k_blocks(), gemm.splits * gemm.cluster_k);
+  traffic.fetched = {.a = gemm.batch * a, .b = gemm.batch * b};
+  traffic.compulsory_misses = gemm.batch * (a + b) + summary.write_sectors;
+  return traffic;
+}
+
 MissCurve gemm_miss_curve(const GemmLaunch& launch) {
   require_walkable(launch);
   const auto memory = memory_for_walk(launch);

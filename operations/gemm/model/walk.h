@@ -142,6 +142,9 @@ class GemmWalk {
 /// walk_limits.h; so does gemm_miss_curve().
 GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy);
 
+/// What a walk would find if no requests met and nothing was fetched again, without one.
+GemmTraffic unwalked_gemm_traffic(const GemmLaunch& launch);
+
 /// Misses of every cache size from one walk, of an L2 in one piece with one LRU list.
 MissCurve gemm_miss_curve(const GemmLaunch& launch);
 

@@ -45,6 +45,24 @@ TEST(GemmWalk, EveryTileReadsItsRowsAndColumnsOnce) {
   EXPECT_EQ(traffic.summary.makespan_steps, 37 * kKBlocks);  // 256 tiles on 7 SMs.
 }
 
+TEST(GemmWalk, WithoutAWalkSumsAreThoseOfOneThatMeetsNothing) {
+  GemmLaunch launch = sixteen_by_sixteen(7);
+  launch.schedule.m = 250;
+  launch.schedule.cluster_n = 2;
+  launch.schedule.splits = 2;
+  launch.schedule.batch = 3;
+  launch.c_element_bytes = 4;
+  const GemmTraffic walked = simulate_gemm_l2(launch, kHugeL2);
+  const GemmTraffic unwalked = unwalked_gemm_traffic(launch);
+  EXPECT_EQ(unwalked.summary.read_sectors, walked.summary.read_sectors);
+  EXPECT_EQ(unwalked.summary.distinct_sectors, walked.summary.read_sectors);
+  EXPECT_EQ(unwalked.summary.write_sectors, walked.summary.write_sectors);
+  EXPECT_EQ(unwalked.summary.makespan_steps, walked.summary.makespan_steps);
+  EXPECT_EQ(unwalked.compulsory_misses, walked.compulsory_misses);
+  EXPECT_EQ(unwalked.fetched.a, walked.fetched.a);
+  EXPECT_EQ(unwalked.fetched.b, walked.fetched.b);
+}
+
 TEST(GemmWalk, NeighboursAskOnceForWhatTheyShare) {
   // Rows of 16 tiles, a wave of 16 CTAs to each: four neighbours have a row of A in common.
   GemmLaunch launch = sixteen_by_sixteen(16);
