@@ -69,7 +69,7 @@ TEST(GemmTime, EpiloguesThatLastLongerThanProductsAreNotHidden) {
     return predict({.m = 4096, .n = 4096, .k = k}, turns).epilogue_us;
   };
   EXPECT_EQ(epilogue_us(512), epilogue_us(1024));
-  EXPECT_GT(epilogue_us(32), 2 * epilogue_us(512));
+  EXPECT_GT(epilogue_us(32), 1.5 * epilogue_us(512));
 }
 
 TEST(GemmTime, AnSmTakesInWhatOthersOfItsClusterLoadForIt) {
