@@ -47,7 +47,7 @@ except ImportError:
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # Half a unit in the last place, relative, and how many of them an error may have of the sizes below: of one
-# row, of a whole gradient. tests/emulation/attention_backward_reference.h says why.
+# row, of a whole gradient. tests/support/attention_reference.h says why.
 UNITS = {"fp16": 2.0 ** -11, "bf16": 2.0 ** -8}
 OF_ROW, OF_ALL = 3.0, 2.0
 

@@ -3,7 +3,6 @@
 #include "driver/cuda_driver.h"
 #include "tests/capi/c_runtime_test.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-#include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
 #include "tests/support/test.h"
 #include <swr/attention_backward_variant.h>
@@ -20,7 +19,7 @@
 namespace swr {
 namespace {
 
-class CApiTest : public ServingTest {
+class CApiTest : public CRuntimeTest {
  protected:
   swr_problem c_problem(int seq) const { return {1, 8, 8, seq, seq, 64, SWR_FP16, 0, 16}; }
 
@@ -137,48 +136,28 @@ TEST_F(CApiTest, AProfiledDeviceNeedsNoGpu) {
 
 TEST_F(CApiTest, RunsAttentionWithTheScaleOfTheCaller) {
   record(problem_of(4096), tile(128, 64), 10.0);
-  const std::string exported = export_all();
-  const swr_runtime_options options{
-      database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
-  swr_runtime* runtime = nullptr;
-  ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
+  create_runtime();
   const PrimaryContext context(0);
-  swr_attention call{};
-  call.q = call.k = call.v = call.o = reinterpret_cast<void*>(std::uintptr_t{4096});
-  call.q_strides = call.k_strides = call.v_strides = call.o_strides = {0, 4096 * 64, 64};
-  call.batch = 1;
-  call.heads_q = call.heads_kv = 8;
-  call.seq_q = call.seq_kv = 4096;
-  call.head_dim = 64;
+  swr_attention call = attention();
   call.scale = 0.25F;
-  ASSERT_EQ(swr_runtime_attention(runtime, &call, nullptr), SWR_OK) << swr_last_error();
+  ASSERT_EQ(swr_runtime_attention(runtime_, &call, nullptr), SWR_OK) << swr_last_error();
   EXPECT_FLOAT_EQ(fake_last_launch().params.scale_log2, 0.25F * std::log2(std::exp(1.0F)));
   EXPECT_EQ(fake_last_launch().grid_x, 8U * 32);
   call.scale = -1.0F;
-  EXPECT_EQ(swr_runtime_attention(runtime, &call, nullptr), SWR_INVALID_ARGUMENT);
+  EXPECT_EQ(swr_runtime_attention(runtime_, &call, nullptr), SWR_INVALID_ARGUMENT);
   call.scale = 0.0F;
   call.causal = 1;
-  EXPECT_EQ(swr_runtime_attention(runtime, &call, nullptr), SWR_NOT_COMPILED);
-  swr_runtime_destroy(runtime);
+  EXPECT_EQ(swr_runtime_attention(runtime_, &call, nullptr), SWR_NOT_COMPILED);
 }
 
 TEST_F(CApiTest, ADescriptionServesCallsOnOtherTensors) {
   record(problem_of(4096), tile(128, 64), 10.0);
-  const std::string exported = export_all();
-  const swr_runtime_options options{
-      database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
-  swr_runtime* runtime = nullptr;
-  ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
+  create_runtime();
   const PrimaryContext context(0);
-  swr_attention call{};
-  call.q_strides = call.k_strides = call.v_strides = call.o_strides = {0, 4096 * 64, 64};
-  call.batch = 1;
-  call.heads_q = call.heads_kv = 8;
-  call.seq_q = call.seq_kv = 4096;
-  call.head_dim = 64;
-  const auto at = [](std::uintptr_t page) { return reinterpret_cast<void*>(page * 4096); };
-  float* const lse = static_cast<float*>(at(5));
-  ASSERT_EQ(swr_runtime_attention_at(runtime, &call, at(1), at(2), at(3), at(4), lse, nullptr),
+  swr_attention call = attention();
+  call.q = call.k = call.v = call.o = nullptr;
+  float* const lse = at<float>(5);
+  ASSERT_EQ(swr_runtime_attention_at(runtime_, &call, at(1), at(2), at(3), at(4), lse, nullptr),
             SWR_OK)
       << swr_last_error();
   const AttentionParams params = fake_last_launch().params;
@@ -187,9 +166,8 @@ TEST_F(CApiTest, ADescriptionServesCallsOnOtherTensors) {
   EXPECT_EQ(params.v, at(3));
   EXPECT_EQ(params.o, at(4));
   EXPECT_EQ(params.lse, lse);
-  EXPECT_EQ(swr_runtime_attention(runtime, &call, nullptr), SWR_INVALID_ARGUMENT)
+  EXPECT_EQ(swr_runtime_attention(runtime_, &call, nullptr), SWR_INVALID_ARGUMENT)
       << "the description itself has no tensors";
-  swr_runtime_destroy(runtime);
 }
 
 class GemmCApiTest : public CApiTest {
@@ -232,61 +210,50 @@ TEST_F(GemmCApiTest, AnswersAsTheLookupDoes) {
 }
 
 TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
-  const std::string exported = export_all();
-  const swr_runtime_options options{
-      database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
-  swr_runtime* runtime = nullptr;
-  ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
+  create_runtime();
   const PrimaryContext context(0);
-  swr_gemm call{};
-  const auto at = [](std::uintptr_t page) { return reinterpret_cast<void*>(page * 4096); };
-  call.a = at(1);
-  call.b = at(2);
+  swr_gemm call = product();
   call.c = at(3);
   call.a_strides = call.b_strides = call.c_strides = {0, 4096};
-  call.m = 64;
   call.n = call.k = 4096;
-  call.batch = 1;
-  call.dtype = call.output = SWR_BF16;
   call.alpha = 0.5F;
-  ASSERT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_OK) << swr_last_error();
+  ASSERT_EQ(swr_runtime_gemm(runtime_, &call, nullptr), SWR_OK) << swr_last_error();
   GemmParams params = fake_last_launch().gemm;
   EXPECT_EQ(params.c, at(3));
   EXPECT_EQ(params.alpha, 0.5F);
   EXPECT_EQ(params.splits, 3);
   EXPECT_NE(params.partials, nullptr);
-  ASSERT_EQ(swr_runtime_gemm_at(runtime, &call, at(4), at(5), at(6), nullptr), SWR_OK);
+  ASSERT_EQ(swr_runtime_gemm_at(runtime_, &call, at(4), at(5), at(6), nullptr), SWR_OK);
   params = fake_last_launch().gemm;
   EXPECT_EQ(params.a, at(4));
   EXPECT_EQ(params.b, at(5));
   EXPECT_EQ(params.c, at(6));
   const swr_gemm_problem problem = c_product(64);
   swr_gemm_answer answer{};
-  ASSERT_EQ(swr_runtime_prepare_gemm(runtime, &problem, &answer), SWR_OK) << swr_last_error();
+  ASSERT_EQ(swr_runtime_prepare_gemm(runtime_, &problem, &answer), SWR_OK) << swr_last_error();
   EXPECT_EQ(answer.match, SWR_EXACT);
   swr_gemm_extras extras{};
-  EXPECT_EQ(swr_runtime_fused_gemm(runtime, &call, &extras, nullptr), SWR_OK) << "a plain product";
+  EXPECT_EQ(swr_runtime_fused_gemm(runtime_, &call, &extras, nullptr), SWR_OK) << "a plain product";
   extras.activation = SWR_SILU;
-  EXPECT_EQ(swr_runtime_fused_gemm(runtime, &call, &extras, nullptr), SWR_NOT_COMPILED)
+  EXPECT_EQ(swr_runtime_fused_gemm(runtime_, &call, &extras, nullptr), SWR_NOT_COMPILED)
       << "no kernel with an activation is exported";
   extras.scaling = 7;
-  EXPECT_EQ(swr_runtime_fused_gemm(runtime, &call, &extras, nullptr), SWR_INVALID_ARGUMENT);
+  EXPECT_EQ(swr_runtime_fused_gemm(runtime_, &call, &extras, nullptr), SWR_INVALID_ARGUMENT);
   EXPECT_NE(std::string(swr_last_error()).find("scaling"), std::string::npos);
   call.dtype = SWR_E4M3;
-  EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_INVALID_ARGUMENT);
+  EXPECT_EQ(swr_runtime_gemm(runtime_, &call, nullptr), SWR_INVALID_ARGUMENT);
   call.dtype = SWR_BF16;
   swr_grouped_gemm grouped{.gemm = call, .groups = SWR_CONTIGUOUS + 7};
-  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime, &grouped, at(4), at(5), at(6), nullptr, nullptr),
+  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime_, &grouped, at(4), at(5), at(6), nullptr, nullptr),
             SWR_INVALID_ARGUMENT);
   EXPECT_THAT(swr_last_error(), HasSubstr("swr_groups"));
   grouped.groups = SWR_OFFSETS;
-  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime, &grouped, at(4), at(5), at(6), nullptr, nullptr),
+  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime_, &grouped, at(4), at(5), at(6), nullptr, nullptr),
             SWR_INVALID_ARGUMENT);
   EXPECT_THAT(swr_last_error(), HasSubstr("groups is null"));
   call.beta = 1.0F;
-  EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_NOT_COMPILED)
+  EXPECT_EQ(swr_runtime_gemm(runtime_, &call, nullptr), SWR_NOT_COMPILED)
       << "no kernel that reads C is exported";
-  swr_runtime_destroy(runtime);
 }
 
 /// Programs that cancel threads do so wherever these are.
@@ -434,6 +401,12 @@ TEST_F(BackwardCApiTest, RefusesWhatNobodyCanServe) {
         a.workspace_bytes = 16;
       },
       "the workspace has 16 bytes");
+  refuses(
+      [](auto& a) {
+        a.workspace = static_cast<char*>(at(11)) + 16;
+        a.workspace_bytes = 1LL << 40;
+      },
+      "aligned to 256 bytes");
   EXPECT_EQ(swr_runtime_attention_backward(runtime_, nullptr, nullptr), SWR_INVALID_ARGUMENT);
   EXPECT_EQ(swr_runtime_prepare_backward(nullptr, nullptr, nullptr), SWR_INVALID_ARGUMENT);
 }

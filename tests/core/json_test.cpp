@@ -187,10 +187,8 @@ TEST(Json, AResultThatCannotBeIsRefused) {
 
 TEST(Json, ResultSaysWhetherItWasMeasured) {
   VariantResult result{.variant = AttentionVariant{}};
-  Measurement measurement;
-  measurement.samples_us = {2.0, 1.0};
-  measurement.median_us = 1.5;
-  measurement.counters_missing_because = "no permission";
+  Measurement measurement{
+      .samples_us = {2.0, 1.0}, .median_us = 1.5, .counters_missing_because = "no permission"};
   result.outcome = measurement;
   Json json = result;
   EXPECT_EQ(json["provenance"], "measured");
@@ -206,10 +204,8 @@ TEST(Json, ResultSaysWhetherItWasMeasured) {
 }
 
 TEST(Json, ADocumentSurvivesBytesThatAreNoText) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.detail = "log \xff end";
-  Measurement measurement;
-  measurement.relative_error = std::numeric_limits<double>::quiet_NaN();
+  VariantResult result{.variant = AttentionVariant{}, .detail = "log \xff end"};
+  Measurement measurement{.relative_error = std::numeric_limits<double>::quiet_NaN()};
   result.outcome = measurement;
   const Json read = Json::parse(json_document(result));
   EXPECT_THAT(read["detail"].get<std::string>(), HasSubstr("end"));

@@ -14,13 +14,10 @@ namespace swr {
 namespace {
 
 VariantResult measured(const Variant& variant, double median_us) {
-  VariantResult result;
-  result.variant = variant;
+  VariantResult result{.variant = variant};
   result.resources.registers_per_thread = 100;
   result.ctas_per_sm = 3;
-  Measurement measurement;
-  measurement.median_us = median_us;
-  measurement.p95_us = median_us + 1.5;
+  Measurement measurement{.median_us = median_us, .p95_us = median_us + 1.5};
   result.outcome = measurement;
   return result;
 }
@@ -39,11 +36,7 @@ VariantResult uncounted(const Variant& variant, double median_us, const std::str
 }
 
 VariantResult failed(const Variant& variant, ResultState state) {
-  VariantResult result;
-  result.variant = variant;
-  result.state = state;
-  result.outcome = Measurement{};
-  return result;
+  return VariantResult{.variant = variant, .state = state, .outcome = Measurement{}};
 }
 
 RecordedSpace attention_space() {
@@ -70,9 +63,7 @@ RecordedSpace gemm_space() {
   for (const Variant& variant :
        {Variant(GemmVariant{.family = Family::hopper, .tile_k = 64, .cluster_k = 2}),
         Variant(GemmVariant{}), Variant(GemmVariant{.stages = 4})}) {
-    VariantResult result;
-    result.variant = variant;
-    result.outcome = Prediction{.time_us = 4.0};
+    VariantResult result{.variant = variant, .outcome = Prediction{.time_us = 4.0}};
     space.results.push_back(result);
   }
   return space;
@@ -220,8 +211,7 @@ TEST_F(RecordedSpacesFile, SaysThatAFileIsMissingOrOfAnOlderForm) {
 TEST(RecordedSpaceName, NamesTheProblemAndTheDevice) {
   const AttentionProblem problem{
       .heads_q = 8, .heads_kv = 2, .seq_q = 128, .seq_kv = 128, .causal = true};
-  DeviceInfo device;
-  device.name = "NVIDIA H200 (SXM)";
+  DeviceInfo device{.name = "NVIDIA H200 (SXM)"};
   EXPECT_EQ(recorded_space_name(problem, device),
             "attention_b1_h8-2_s128_d64_fp16_causal_nvidia-h200-sxm");
   EXPECT_EQ(recorded_space_name(problem, device,
@@ -230,8 +220,7 @@ TEST(RecordedSpaceName, NamesTheProblemAndTheDevice) {
 }
 
 TEST(RecordedSpaceName, FitsAFileSystemAndDiffersAllTheSame) {
-  DeviceInfo device;
-  device.name = std::string(5000, 'x');
+  DeviceInfo device{.name = std::string(5000, 'x')};
   const std::string name = recorded_space_name(AttentionProblem{}, device);
   EXPECT_LT(name.size(), 200U);
   device.name += 'y';

@@ -40,8 +40,7 @@ TEST(Result, ACounterTheChipLacksMakesTheExcessUnknown) {
 }
 
 TEST(Result, ProvenanceFollowsFromTheOutcome) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.outcome = Prediction{.time_us = 3.0};
+  VariantResult result{.variant = AttentionVariant{}, .outcome = Prediction{.time_us = 3.0}};
   EXPECT_EQ(result.provenance(), Provenance::predicted);
   EXPECT_DOUBLE_EQ(result.time_us(), 3.0);
   result.outcome = Measurement{.median_us = 4.0};

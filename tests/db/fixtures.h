@@ -5,6 +5,7 @@
 #include "core/recorded_space.h"
 #include "tests/support/fictional_gpu.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/lookup.h>
@@ -48,9 +49,7 @@ Error error_of(Action&& action) {
 
 /// A lookup that knows what its file holds, and no more.
 inline LookupOptions without_shipped() {
-  LookupOptions options;
-  options.shipped = false;
-  return options;
+  return with(LookupOptions{}, &LookupOptions::shipped, false);
 }
 
 inline AttentionProblem problem_of(int seq) {
@@ -62,28 +61,23 @@ inline AttentionVariant tile(int tile_m, int tile_n) {
 }
 
 inline VariantResult result_of(const Variant& variant) {
-  VariantResult result;
-  result.variant = variant;
+  VariantResult result{.variant = variant};
   result.resources.registers_per_thread = 120;
   return result;
 }
 
 inline VariantResult measured(const Variant& variant, double median_us) {
-  Measurement measurement;
-  measurement.samples_us = {median_us};
-  measurement.median_us = median_us;
-  measurement.p95_us = median_us;
-  measurement.relative_error = 1e-4;
-  measurement.counters_missing_because = "not asked for";
-  VariantResult result = result_of(variant);
-  result.outcome = measurement;
-  return result;
+  Measurement measurement{.samples_us = {median_us},
+                          .median_us = median_us,
+                          .p95_us = median_us,
+                          .relative_error = 1e-4,
+                          .counters_missing_because = "not asked for"};
+  return with(result_of(variant), &VariantResult::outcome, measurement);
 }
 
 inline VariantResult predicted(const Variant& variant, double time_us) {
-  VariantResult result = result_of(variant);
-  result.outcome = Prediction{.time_us = time_us, .read_sectors = 1000};
-  return result;
+  return with(result_of(variant), &VariantResult::outcome,
+              Prediction{.time_us = time_us, .read_sectors = 1000});
 }
 
 inline GpuReference some_reference(const std::string& tuned) {

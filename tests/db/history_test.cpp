@@ -5,6 +5,7 @@
 
 #include "db/missed_questions.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/with.h"
 #include <swr/gemm_problem.h>
 
 #include <sys/stat.h>
@@ -185,16 +186,8 @@ TEST_F(MissedQuestionsTest, AFileOfAnotherKindIsRefusedWithItsLine) {
 
 class Resume : public ::testing::Test {
  protected:
-  static RunInfo resumable_run() {
-    RunInfo run = some_run();
-    run.conditions = "samples=20";
-    return run;
-  }
-  static RunInfo forced_run() {
-    RunInfo run = resumable_run();
-    run.starts_over = true;
-    return run;
-  }
+  static RunInfo resumable_run() { return with(some_run(), &RunInfo::conditions, "samples=20"); }
+  static RunInfo forced_run() { return with(resumable_run(), &RunInfo::starts_over, true); }
   void record(long long run_id, const Variant& variant, double median_us) {
     store_.record(run_id, problem_of(4096), fictional_gpu(), measured(variant, median_us));
   }

@@ -129,8 +129,7 @@ TEST_F(MergeTest, CarriesEnergyAndWhoWonByIt) {
   }
   EXPECT_EQ(merge({before, worker("b.db", 2048, 128), file}).decisions, 3U);
   const auto answer = [this](const std::string& objective) {
-    LookupOptions options;
-    options.objective = objective;
+    LookupOptions options{.objective = objective};
     return Lookup(out_, options).best(problem_of(1024), fictional_gpu());
   };
   EXPECT_EQ(answer("time").variant, tile(64, 64));

@@ -43,8 +43,7 @@ TEST(RightAnswers, AFreshUserOfAnH200GetsWhatWasMeasuredOnOne) {
 TEST(RightAnswers, AnH200IsNeverAnsweredWithThePortableKernelOfLongPrefill) {
   const DeviceInfo h200 = profiled_device("h200");
   for (const bool shipped : {true, false}) {
-    LookupOptions options;
-    options.shipped = shipped;
+    LookupOptions options{.shipped = shipped};
     const Lookup lookup(options);
     for (const int seq : {1024, 3000, 5555, 40000}) {
       for (const int head_dim : {64, 80, 128, 192, 256}) {
@@ -158,8 +157,7 @@ TEST(RightAnswers, AnIncompleteDeviceIsAnErrorThatNamesWhatIsMissing) {
                                 .l2_bytes = 62914560,
                                 .dram_gb_per_s = 4814.304};
   for (const bool shipped : {true, false}) {
-    LookupOptions options;
-    options.shipped = shipped;
+    LookupOptions options{.shipped = shipped};
     const Error error = error_of([&] { (void)Lookup(options).best(prefill(8000), five_numbers); });
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_THAT(error.what(), ::testing::HasSubstr("smem_per_cta_bytes"));

@@ -438,11 +438,6 @@ TEST_F(StoreTest, ANewerResultReplacesTheOlderAcrossRowsOfOneDevice) {
   EXPECT_EQ(rows[0].result.time_us(), 30.0);
 }
 
-TEST_F(StoreTest, NothingStoredIsNoMatch) {
-  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
-  EXPECT_TRUE(store_.winners().empty());
-}
-
 TEST_F(StoreTest, LevelsArePreferredInTheDocumentedOrder) {
   const AttentionProblem wanted = problem_of(4096);
   const AttentionProblem neighbour = problem_of(8192);
@@ -477,69 +472,6 @@ TEST_F(StoreTest, ReturnsTheBestOfTheNearestShapeWhenExactIsMissing) {
   EXPECT_EQ(match.result.variant, tile(128, 64));
   EXPECT_EQ(match.problem, problem_of(8192));
   EXPECT_NEAR(match.distance, std::sqrt(2.0) * std::log2(8192.0 / 6000.0), 1e-12);
-}
-
-TEST_F(StoreTest, ANeighboursIllegalVariantGivesWayToItsNextBest) {
-  // Head sections of 4 exist with 8 heads; with 4 heads they equal another swizzle.
-  AttentionVariant sections = tile(64, 64);
-  sections.swizzle = AttentionSwizzle::head_sections;
-  sections.section_heads = 4;
-  record(problem_of(4096), measured(sections, 10.0));
-  record(problem_of(4096), measured(tile(128, 64), 20.0));
-  AttentionProblem wanted = problem_of(4096);
-  wanted.heads_q = wanted.heads_kv = 4;
-  EXPECT_EQ(best(wanted).result.variant, tile(128, 64));
-}
-
-TEST_F(StoreTest, ANeighbourWithoutALegalVariantGivesWayToTheNextNeighbour) {
-  AttentionVariant sections = tile(64, 64);
-  sections.swizzle = AttentionSwizzle::head_sections;
-  sections.section_heads = 4;
-  record(problem_of(4096), measured(sections, 10.0));
-  record(problem_of(65536), measured(tile(128, 64), 20.0));
-  AttentionProblem wanted = problem_of(4096);
-  wanted.heads_q = wanted.heads_kv = 4;
-  EXPECT_EQ(best(wanted).problem, problem_of(65536));
-}
-
-TEST_F(StoreTest, AVariantThatDoesNotFitTheDeviceAskedForIsNotTransferred) {
-  DeviceInfo bigger = fictional_gpu();
-  bigger.sm_count = 192;
-  bigger.smem_per_cta_bytes = 227 * 1024;
-  AttentionVariant deep = tile(128, 128);
-  deep.stages = 4;
-  record(problem_of(4096), measured(deep, 10.0), bigger);
-  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
-  record(problem_of(4096), measured(tile(64, 64), 30.0), bigger);
-  const Match match = best();
-  EXPECT_EQ(match.level, MatchLevel::same_arch);
-  EXPECT_EQ(match.result.variant, tile(64, 64));
-  EXPECT_EQ(match.device.sm_count, 192);
-}
-
-TEST_F(StoreTest, OfTwoCousinsTheMoreSimilarOneAnswers) {
-  DeviceInfo small = fictional_gpu();
-  small.sm_count = 24;
-  DeviceInfo similar = fictional_gpu();
-  similar.sm_count = 80;
-  record(problem_of(4096), measured(tile(64, 32), 1.0), small);
-  record(problem_of(4096), measured(tile(64, 64), 9.0), similar);
-  EXPECT_EQ(best().device.sm_count, 80);
-}
-
-TEST_F(StoreTest, NeverAnswersFromAnotherArchitectureOrKindOfProblem) {
-  DeviceInfo other = fictional_gpu();
-  other.sm_arch = 120;
-  record(problem_of(4096), measured(tile(64, 64), 10.0), other);
-  AttentionProblem causal = problem_of(4096);
-  causal.causal = true;
-  record(causal, measured(tile(64, 64), 10.0));
-  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
-}
-
-TEST_F(StoreTest, TheMatchCarriesItsRawSamples) {
-  record(problem_of(4096), full_measurement());
-  EXPECT_EQ(best().result.measurement()->samples_us, full_measurement().measurement()->samples_us);
 }
 
 TEST_F(StoreTest, WinnersAreOnePerProblemAndDeviceMeasuredWherePossible) {

@@ -2,9 +2,10 @@
 // The portable attention backward kernels run on the CPU against fp64: ragged and tiny lengths,
 // masks, grouped heads, strides, parts, inputs that are not finite, and planted faults.
 #include "tests/emulation/attention_backward_cases.h"
-#include "tests/emulation/attention_backward_reference.h"
+#include "tests/support/attention_reference.h"
 #include "tests/support/float16.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 
 namespace swr {
 namespace {
@@ -93,9 +94,7 @@ TEST(EmulatedAttentionBackward, RowsWithoutKeysGiveNothing) {
 }
 
 constexpr KeyPassConfig aligned_to(int bytes) {
-  KeyPassConfig config = kFused;
-  config.alignment_bytes = bytes;
-  return config;
+  return with(kFused, &KeyPassConfig::alignment_bytes, bytes);
 }
 
 TEST(EmulatedAttentionBackward, EveryLayoutAndAlignmentIsRight) {
@@ -200,10 +199,8 @@ TEST(EmulatedAttentionBackward, PlantedFaultsShow) {
 
 TEST(EmulatedAttentionBackward, RowsThatAreNotSwizzledConflict) {
   constexpr KeyPassConfig kPlain = [] {
-    KeyPassConfig config = with_tile(64, 64, 4, 16, 1);
-    config.head_dim = config.value_dim = 64;
-    config.smem_swizzle = false;
-    return config;
+    return with(with_tile(64, 64, 4, 16, 1), &KeyPassConfig::head_dim, 64,
+                &KeyPassConfig::value_dim, 64, &KeyPassConfig::smem_swizzle, false);
   }();
   BackwardProblem<kPlain, query_of(kPlain)> backward(case_of<kPlain>(kShape), {});
   ASSERT_TRUE(backward.run());
@@ -243,24 +240,17 @@ TEST(EmulatedAttentionBackward, WarpsMayShareKeys) {
 
 TEST(EmulatedAttentionBackward, FourSumsMayBeAddedAtOnce) {
   constexpr KeyPassConfig kWide = [] {
-    KeyPassConfig config = with_tile(64, 32, 2, 32, 1);
-    config.wide_adds = true;
-    return config;
+    return with(with_tile(64, 32, 2, 32, 1), &KeyPassConfig::wide_adds, true);
   }();
   expect_right<kWide>();
 }
 
 constexpr QueryPassConfig query_tile(int m, int n, int warps, int keys, int stages, Order order,
                                      Persistence persistence) {
-  QueryPassConfig config = query_of(kFused);
-  config.tile_m = m;
-  config.tile_n = n;
-  config.warps = warps;
-  config.keys_at_once = keys;
-  config.stages = stages;
-  config.order = order;
-  config.persistence = persistence;
-  return config;
+  return with(query_of(kFused), &QueryPassConfig::tile_m, m, &QueryPassConfig::tile_n, n,
+              &QueryPassConfig::warps, warps, &QueryPassConfig::keys_at_once, keys,
+              &QueryPassConfig::stages, stages, &QueryPassConfig::order, order,
+              &QueryPassConfig::persistence, persistence);
 }
 
 TEST(EmulatedAttentionBackward, EveryPassOverQTilesIsRight) {

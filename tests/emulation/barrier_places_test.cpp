@@ -34,7 +34,6 @@ constexpr ServingAttentionConfig kFourWarps{.head_dim = 16,
                                             .pack_gqa = false,
                                             .deal = Deal::whole};
 
-using serving_test::changed;
 using Config = ServingAttentionConfig;
 
 /// Queries for one warp, two, and all four of them, keys with and without a mask.
@@ -51,22 +50,16 @@ serving_test::Problem few_queries() {
 
 TEST(PlacesOfBarriers, AreOneForSequencesOfFewQueries) {
   expect_one_place<kFourWarps>(few_queries(), 1);
-  expect_one_place<changed(kFourWarps, [](Config& c) { c.stages = 1; })>(few_queries(), 2);
-  expect_one_place<changed(kFourWarps, [](Config& c) { c.deal = Deal::ranges; })>(few_queries(), 3);
-  expect_one_place<changed(kFourWarps, [](Config& c) {
-    c.deal = Deal::ranges;
-    c.pack_gqa = true;
-    c.head_dim_v = 32;
-  })>(few_queries(), 4);
+  expect_one_place<with(kFourWarps, &Config::stages, 1)>(few_queries(), 2);
+  expect_one_place<with(kFourWarps, &Config::deal, Deal::ranges)>(few_queries(), 3);
+  expect_one_place<with(kFourWarps, &Config::deal, Deal::ranges, &Config::pack_gqa, true,
+                        &Config::head_dim_v, 32)>(few_queries(), 4);
 }
 
 /// Warps that share rows meet more often.
 TEST(PlacesOfBarriers, AreOneWhereWarpsShareRows) {
-  expect_one_place<changed(kFourWarps, [](Config& c) {
-    c.deal = Deal::ranges;
-    c.tile_m = 32;
-    c.tile_n = 32;
-  })>(few_queries(), 5);
+  expect_one_place<with(kFourWarps, &Config::deal, Deal::ranges, &Config::tile_m, 32,
+                        &Config::tile_n, 32)>(few_queries(), 5);
 }
 
 TEST(PlacesOfBarriers, AreOneForSplitsAndPackedHeads) {

@@ -123,14 +123,12 @@ class Epilogue {
   }
 
   GemmParams params() {
-    GemmParams params;
-    params.c = memory_.data() + offset_;
-    params.c_strides = {static_cast<long long>(size_.m) * stride_, stride_};
-    params.m = size_.m;
-    params.n = size_.n;
-    params.batch = size_.batch;
-    params.beta = C.reads_c ? kBeta : 0.0F;
-    return params;
+    return GemmParams{.c = memory_.data() + offset_,
+                      .c_strides = {static_cast<long long>(size_.m) * stride_, stride_},
+                      .m = size_.m,
+                      .n = size_.n,
+                      .batch = size_.batch,
+                      .beta = C.reads_c ? kBeta : 0.0F};
   }
 
   /// A thread's share of all tiles.
@@ -140,8 +138,7 @@ class Epilogue {
       return;
     }
     const GemmParams given = params();
-    GemmExtras extras;
-    extras.bias = bias_.data();
+    GemmExtras extras{.bias = bias_.data()};
     int slot = 0;
     for (int item = 0; item < size_.batch; ++item) {
       for (int m = 0; m < size_.m; m += C.tile_m) {

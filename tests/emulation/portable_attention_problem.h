@@ -9,9 +9,11 @@
 #include "tests/emulation/attention_memory.h"
 #include "tests/emulation/simt.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 
 namespace swr::portable_test {
 
+using Config = PortableAttentionConfig;
 using emulation::Access;
 using emulation::CopyTime;
 using emulation::CtaOrder;
@@ -231,28 +233,17 @@ void expect_right(const Shape& shape = {}, const Launch& launch = {}) {
 }
 
 constexpr PortableAttentionConfig with_head_dim(int head_dim, DType dtype, bool causal) {
-  PortableAttentionConfig config = kBase;
-  config.head_dim = head_dim;
-  config.dtype = dtype;
-  config.causal = causal;
-  config.stages = 1;
-  return config;
+  return with(kBase, &Config::head_dim, head_dim, &Config::dtype, dtype, &Config::causal, causal,
+              &Config::stages, 1);
 }
 
 constexpr PortableAttentionConfig with_tile(int tile_m, int tile_n, int warps, int stages) {
-  PortableAttentionConfig config = kBase;
-  config.tile_m = tile_m;
-  config.tile_n = tile_n;
-  config.warps = warps;
-  config.stages = stages;
-  return config;
+  return with(kBase, &Config::tile_m, tile_m, &Config::tile_n, tile_n, &Config::warps, warps,
+              &Config::stages, stages);
 }
 
 constexpr PortableAttentionConfig scheduled(Order order, Persistence persistence) {
-  PortableAttentionConfig config = with_tile(16, 16, 1, 2);
-  config.order = order;
-  config.persistence = persistence;
-  return config;
+  return with(with_tile(16, 16, 1, 2), &Config::order, order, &Config::persistence, persistence);
 }
 
 constexpr PortableAttentionConfig without_mask(PortableAttentionConfig config) {
@@ -261,10 +252,7 @@ constexpr PortableAttentionConfig without_mask(PortableAttentionConfig config) {
 }
 
 constexpr PortableAttentionConfig with_alignment(int alignment_bytes, int head_dim) {
-  PortableAttentionConfig config = kBase;
-  config.alignment_bytes = alignment_bytes;
-  config.head_dim = head_dim;
-  return config;
+  return with(kBase, &Config::alignment_bytes, alignment_bytes, &Config::head_dim, head_dim);
 }
 
 constexpr PortableAttentionConfig split(PortableAttentionConfig config) {

@@ -2,6 +2,7 @@
 // The portable attention kernel on the CPU: every axis of a tile and a schedule, ragged and tiny
 // lengths, masks, grouped heads, strides, inputs that are not finite, and planted faults.
 #include "tests/emulation/portable_attention_problem.h"
+#include "tests/support/with.h"
 
 namespace swr::portable_test {
 namespace {
@@ -35,9 +36,7 @@ TEST(EmulatedPortableAttention, IsRightForEveryTileAndDepth) {
 /// Rows of an odd number of 16-byte pairs, copied by as many threads as are a multiple of it.
 TEST(EmulatedPortableAttention, CopiesRowsOfOddLengthWithoutConflicts) {
   constexpr auto kFiveWarps = [](int head_dim) {
-    PortableAttentionConfig config = with_tile(80, 16, 5, 1);
-    config.head_dim = head_dim;
-    return config;
+    return with(with_tile(80, 16, 5, 1), &Config::head_dim, head_dim);
   };
   static_assert(copies_in_step<kFiveWarps(80)>() && copies_in_step<kFiveWarps(160)>());
   constexpr Shape kShort{.heads_q = 1, .seq_q = 80, .seq_kv = 32};
@@ -85,10 +84,8 @@ TEST(EmulatedPortableAttention, IsRightWithLongTilesFirst) {
 /// The next Q tile's copies must not reach shared memory that slower warps still read.
 TEST(EmulatedPortableAttention, WarpsWaitForEachOtherBetweenQTiles) {
   constexpr PortableAttentionConfig kOneCta = [] {
-    PortableAttentionConfig config = with_tile(32, 16, 2, 2);
-    config.persistence = Persistence::persistent;
-    config.order = Order::sawtooth;
-    return config;
+    return with(with_tile(32, 16, 2, 2), &Config::persistence, Persistence::persistent,
+                &Config::order, Order::sawtooth);
   }();
   expect_right<kOneCta>({.heads_q = 2, .seq_q = 100, .seq_kv = 60}, {.workers = 1});
 }
@@ -96,10 +93,8 @@ TEST(EmulatedPortableAttention, WarpsWaitForEachOtherBetweenQTiles) {
 /// Tiles so large that a Q tile's work waits in shared memory.
 TEST(EmulatedPortableAttention, IsRightWhenRegistersAreFew) {
   constexpr auto kLarge = [](int stages) {
-    PortableAttentionConfig config = with_tile(32, 48, 1, stages);
-    config.head_dim = 128;
-    config.persistence = Persistence::persistent;
-    return config;
+    return with(with_tile(32, 48, 1, stages), &Config::head_dim, 128, &Config::persistence,
+                Persistence::persistent);
   };
   static_assert(kLarge(1).parks_work() && !kBase.parks_work());
   constexpr Shape kShape{.heads_q = 2, .seq_q = 60, .seq_kv = 100};
@@ -193,9 +188,7 @@ TEST(EmulatedPortableAttention, InfiniteScoresAreWhatSoftmaxMakesOfThem) {
 /// The same scores without XOR-swizzled rows conflict, so conflicts are seen.
 TEST(EmulatedPortableAttention, RowsThatAreNotSwizzledConflict) {
   constexpr PortableAttentionConfig kConflicts = [] {
-    PortableAttentionConfig config = kBase;
-    config.smem_swizzle = false;
-    return config;
+    return with(kBase, &Config::smem_swizzle, false);
   }();
   Attention<kConflicts> attention({}, {});
   const auto traffic = attention.run(CopyTime::late, Pace::together);
@@ -490,10 +483,8 @@ TEST(EmulatedPortableAttention, KAndVMayComeByTensorMapsForEveryTileAndDepth) {
 /// Rings that turn several times, over several Q tiles of one CTA; tiles that the mask leaves out.
 TEST(EmulatedPortableAttention, TensorMapsKeepTheRingInOrderFromQTileToQTile) {
   constexpr auto kOneCta = [](int stages) {
-    PortableAttentionConfig config = by_tma(with_tile(32, 16, 2, stages));
-    config.persistence = Persistence::persistent;
-    config.order = Order::sawtooth;
-    return config;
+    return with(by_tma(with_tile(32, 16, 2, stages)), &Config::persistence, Persistence::persistent,
+                &Config::order, Order::sawtooth);
   };
   constexpr Shape kLong{.heads_q = 2, .seq_q = 100, .seq_kv = 120};
   expect_right<kOneCta(1)>(kLong, {.workers = 1});
@@ -523,10 +514,8 @@ TEST(EmulatedPortableAttention, TensorMapsServeEveryLengthLayoutAndSchedule) {
 
 TEST(EmulatedPortableAttention, TensorMapsServeWorkThatIsParked) {
   constexpr auto kLarge = [](int stages) {
-    PortableAttentionConfig config = by_tma(with_tile(32, 48, 1, stages));
-    config.head_dim = 128;
-    config.persistence = Persistence::persistent;
-    return config;
+    return with(by_tma(with_tile(32, 48, 1, stages)), &Config::head_dim, 128, &Config::persistence,
+                Persistence::persistent);
   };
   static_assert(kLarge(1).parks_work());
   constexpr Shape kShape{.heads_q = 2, .seq_q = 60, .seq_kv = 100};

@@ -4,9 +4,12 @@
 #include "gemm/portable/kernel.cuh"
 #include "tests/emulation/simt.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 
 namespace swr {
 namespace {
+
+using Config = PortableGemmConfig;
 
 constexpr PortableGemmConfig kFp8{.dtype = DType::e4m3,
                                   .output = OutputType::fp32,
@@ -60,10 +63,7 @@ class FusedProduct {
   double error(int splits = 1) {
     std::vector<unsigned char> c(static_cast<std::size_t>(rows() * c_row() * C.output_bytes()),
                                  0xff);
-    GemmParams params;
-    params.a = a_.data();
-    params.b = b_.data();
-    params.c = c.data();
+    GemmParams params{.a = a_.data(), .b = b_.data(), .c = c.data()};
     params.a_strides.row = params.b_strides.row = row_bytes_ / C.element_bytes();
     params.c_strides.row = c_row();
     params.a_strides.batch = size_.m * params.a_strides.row;
@@ -269,12 +269,8 @@ constexpr double kFp32Error = 2e-6;
 constexpr FusedSize kFusedRagged{.m = 45, .n = 77, .k = 300};
 
 constexpr PortableGemmConfig scaled(Scaling scaling, int promote_every, DType dtype = DType::e4m3) {
-  PortableGemmConfig config = kFp8;
-  config.dtype = dtype;
-  config.scaling = scaling;
-  config.promote_every = promote_every;
-  config.tile_k = scaling == Scaling::block ? kScaleBlock : 64;
-  return config;
+  return with(kFp8, &Config::dtype, dtype, &Config::scaling, scaling, &Config::promote_every,
+              promote_every, &Config::tile_k, scaling == Scaling::block ? kScaleBlock : 64);
 }
 
 TEST(EmulatedFusedGemm, ScalesOfEveryRecipe) {
@@ -291,10 +287,7 @@ TEST(EmulatedFusedGemm, ScalesOfEveryRecipe) {
 }
 
 constexpr PortableGemmConfig wide_blocks(int tile_n) {
-  PortableGemmConfig config = scaled(Scaling::block, 128);
-  config.tile_n = tile_n;
-  config.warps_n = 1;
-  return config;
+  return with(scaled(Scaling::block, 128), &Config::tile_n, tile_n, &Config::warps_n, 1);
 }
 
 TEST(EmulatedFusedGemm, BlocksOfBAreScaledWhereverTilesBegin) {
@@ -305,11 +298,8 @@ TEST(EmulatedFusedGemm, BlocksOfBAreScaledWhereverTilesBegin) {
 }
 
 constexpr PortableGemmConfig in_groups(GemmGroups groups, Scaling scaling) {
-  PortableGemmConfig config = scaled(scaling, 128);
-  config.groups = groups;
-  config.persistence = Persistence::persistent;
-  config.k_order = Order::sawtooth;
-  return config;
+  return with(scaled(scaling, 128), &Config::groups, groups, &Config::persistence,
+              Persistence::persistent, &Config::k_order, Order::sawtooth);
 }
 
 TEST(EmulatedFusedGemm, GroupsHaveScalesOfTheirOwn) {
@@ -321,22 +311,16 @@ TEST(EmulatedFusedGemm, GroupsHaveScalesOfTheirOwn) {
   EXPECT_LT((FusedProduct<in_groups(kMasked, Scaling::row)>(kFusedRagged).error()), kFp32Error);
   EXPECT_LT((FusedProduct<in_groups(kMasked, Scaling::block)>(kFusedRagged).error()), kFp32Error);
   constexpr auto kGated = [] {
-    PortableGemmConfig config = in_groups(GemmGroups::contiguous, Scaling::row);
-    config.activation = Activation::silu;
-    config.gated = true;
-    return config;
+    return with(in_groups(GemmGroups::contiguous, Scaling::row), &Config::activation,
+                Activation::silu, &Config::gated, true);
   }();
   EXPECT_LT(FusedProduct<kGated>(kTwoRuns).error(), kFp32Error);
 }
 
 constexpr PortableGemmConfig in_pieces() {
-  PortableGemmConfig config = scaled(Scaling::block, 128);
-  config.split_k = true;
-  config.has_bias = true;
-  config.activation = Activation::silu;
-  config.persistence = Persistence::persistent;
-  config.k_order = Order::sawtooth;
-  return config;
+  return with(scaled(Scaling::block, 128), &Config::split_k, true, &Config::has_bias, true,
+              &Config::activation, Activation::silu, &Config::persistence, Persistence::persistent,
+              &Config::k_order, Order::sawtooth);
 }
 
 TEST(EmulatedFusedGemm, SplitsAreScaledByTheirOwnBlocksAndFinishedOnce) {
@@ -373,16 +357,9 @@ TEST(EmulatedFusedGemm, BiasActivationGateAndAddend) {
 }
 
 constexpr PortableGemmConfig to_fp8(Scaling output_scaling, bool gated) {
-  PortableGemmConfig config = kFp8;
-  config.output = OutputType::fp8;
-  config.output_scaling = output_scaling;
-  config.gated = gated;
-  config.has_bias = true;
-  config.tile_n = gated ? 256 : 128;
-  config.tile_m = 32;
-  config.warps_m = 2;
-  config.warps_n = 1;
-  return config;
+  return with(kFp8, &Config::output, OutputType::fp8, &Config::output_scaling, output_scaling,
+              &Config::gated, gated, &Config::has_bias, true, &Config::tile_n, gated ? 256 : 128,
+              &Config::tile_m, 32, &Config::warps_m, 2, &Config::warps_n, 1);
 }
 
 TEST(EmulatedFusedGemm, OutputOfFp8IsScaledByTensorOrBlock) {
@@ -392,10 +369,7 @@ TEST(EmulatedFusedGemm, OutputOfFp8IsScaledByTensorOrBlock) {
   EXPECT_LT((FusedProduct<to_fp8(Scaling::block, false)>({.m = 40, .n = 256, .k = 100}).error()),
             kRounding);
   constexpr auto kTwoBlocks = [] {
-    PortableGemmConfig config = to_fp8(Scaling::block, false);
-    config.tile_n = 256;
-    config.warps_n = 2;
-    return config;
+    return with(to_fp8(Scaling::block, false), &Config::tile_n, 256, &Config::warps_n, 2);
   }();
   EXPECT_LT((FusedProduct<kTwoBlocks>({.m = 40, .n = 128, .k = 100}).error()), kRounding);
   EXPECT_LT((FusedProduct<to_fp8(Scaling::block, true)>({.m = 40, .n = 128, .k = 100}).error()),

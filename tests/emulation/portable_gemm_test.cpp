@@ -6,10 +6,12 @@
 #include "tests/emulation/simt.h"
 #include "tests/support/gemm_configs.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 
 namespace swr {
 namespace {
 
+using Config = PortableGemmConfig;
 using emulation::CopyTime;
 using emulation::Pace;
 
@@ -252,10 +254,7 @@ void expect_exact(const Size& size, const Launch& launch = {},
 }
 
 constexpr PortableGemmConfig with_layout(GemmLayout layout, int alignment_bytes) {
-  PortableGemmConfig config = kBase;
-  config.layout = layout;
-  config.alignment_bytes = alignment_bytes;
-  return config;
+  return with(kBase, &Config::layout, layout, &Config::alignment_bytes, alignment_bytes);
 }
 
 TEST(EmulatedPortableGemm, IsExactInEveryLayoutAndAlignment) {
@@ -278,11 +277,8 @@ void expect_no_reads(const Size& size, const Launch& launch = {}) {
 
 TEST(EmulatedPortableGemm, ReadsNeitherANorBWhereAlphaIsZero) {
   constexpr auto kScalesC = [](GemmLayout layout, int alignment_bytes, bool split_k) {
-    PortableGemmConfig config = with_layout(layout, alignment_bytes);
-    config.reads_c = true;
-    config.split_k = split_k;
-    config.k_order = Order::sawtooth;
-    return config;
+    return with(with_layout(layout, alignment_bytes), &Config::reads_c, true, &Config::split_k,
+                split_k, &Config::k_order, Order::sawtooth);
   };
   expect_no_reads<with_layout(GemmLayout::nt, 16)>(kRagged);
   expect_no_reads<with_layout(GemmLayout::tn, 2)>(kRagged);
@@ -299,11 +295,7 @@ TEST(EmulatedPortableGemm, IsExactForTinySizes) {
 }
 
 constexpr PortableGemmConfig with_types(DType dtype, OutputType output, bool reads_c) {
-  PortableGemmConfig config = kBase;
-  config.dtype = dtype;
-  config.output = output;
-  config.reads_c = reads_c;
-  return config;
+  return with(kBase, &Config::dtype, dtype, &Config::output, output, &Config::reads_c, reads_c);
 }
 
 TEST(EmulatedPortableGemm, IsExactInEveryType) {
@@ -316,14 +308,8 @@ TEST(EmulatedPortableGemm, IsExactInEveryType) {
 
 constexpr PortableGemmConfig with_tile(int tile_m, int tile_n, int tile_k, int warps_m, int warps_n,
                                        int stages) {
-  PortableGemmConfig config = kBase;
-  config.tile_m = tile_m;
-  config.tile_n = tile_n;
-  config.tile_k = tile_k;
-  config.warps_m = warps_m;
-  config.warps_n = warps_n;
-  config.stages = stages;
-  return config;
+  return with(kBase, &Config::tile_m, tile_m, &Config::tile_n, tile_n, &Config::tile_k, tile_k,
+              &Config::warps_m, warps_m, &Config::warps_n, warps_n, &Config::stages, stages);
 }
 
 TEST(EmulatedPortableGemm, IsExactForEveryDivisionIntoWarps) {
@@ -334,9 +320,7 @@ TEST(EmulatedPortableGemm, IsExactForEveryDivisionIntoWarps) {
 }
 
 constexpr PortableGemmConfig kOneCta = [] {
-  PortableGemmConfig config = with_tile(32, 64, 32, 2, 2, 3);
-  config.persistence = Persistence::persistent;
-  return config;
+  return with(with_tile(32, 64, 32, 2, 2, 3), &Config::persistence, Persistence::persistent);
 }();
 
 TEST(EmulatedPortableGemm, WarpsWaitForEachOtherBetweenTiles) {
@@ -346,11 +330,8 @@ TEST(EmulatedPortableGemm, WarpsWaitForEachOtherBetweenTiles) {
 }
 
 constexpr PortableGemmConfig kSplit = [] {
-  PortableGemmConfig config = kBase;
-  config.split_k = true;
-  config.persistence = Persistence::persistent;
-  config.k_order = Order::sawtooth;
-  return config;
+  return with(kBase, &Config::split_k, true, &Config::persistence, Persistence::persistent,
+              &Config::k_order, Order::sawtooth);
 }();
 
 TEST(EmulatedPortableGemm, SumsSplitsOfAnyNumber) {
@@ -360,11 +341,8 @@ TEST(EmulatedPortableGemm, SumsSplitsOfAnyNumber) {
 }
 
 constexpr PortableGemmConfig with_groups(GemmGroups groups, GemmLayout layout, int alignment) {
-  PortableGemmConfig config = with_layout(layout, alignment);
-  config.persistence = Persistence::persistent;
-  config.k_order = Order::sawtooth;
-  config.groups = groups;
-  return config;
+  return with(with_layout(layout, alignment), &Config::persistence, Persistence::persistent,
+              &Config::k_order, Order::sawtooth, &Config::groups, groups);
 }
 
 TEST(EmulatedPortableGemm, GroupsTakeTheirOwnMatrixAndLeaveOtherRowsAlone) {

@@ -113,162 +113,105 @@ TEST(EmulatedServingAttention, DecodesFromPages) {
   expect_right_for_random_problems<kDecode>(kRounds, 1000);
 }
 TEST(EmulatedServingAttention, DecodesFromRows) {
-  expect_right_for_random_problems<changed(
-      kDecode, [](Config& c) { c.kv_source = KvSource::rows; })>(kRounds, 2000);
+  expect_right_for_random_problems<with(kDecode, &Config::kv_source, KvSource::rows)>(kRounds,
+                                                                                      2000);
 }
 TEST(EmulatedServingAttention, DecodesFromRunsOfPages) {
-  expect_right_for_random_problems<changed(
-      kDecode, [](Config& c) { c.page_copy = PageCopy::run16; })>(kRounds, 3000);
+  expect_right_for_random_problems<with(kDecode, &Config::page_copy, PageCopy::run16)>(kRounds,
+                                                                                       3000);
 }
 /// Rows of several sequences' tiles, too: CTAs without work end at once.
 TEST(EmulatedServingAttention, DecodesByIndex) {
-  constexpr Config kDirect = changed(kDecode, [](Config& c) { c.deal = Deal::direct; });
+  constexpr Config kDirect = with(kDecode, &Config::deal, Deal::direct);
   expect_right_for_random_problems<kDirect>(kRounds, 3500);
-  expect_right_for_random_problems<changed(kDirect, [](Config& c) {
-    c.tile_m = 32;
-    c.warps = 4;
-    c.mask = ServingMask::window;
-    c.page_copy = PageCopy::run16;
-  })>(kRounds, 3600);
+  expect_right_for_random_problems<with(kDirect, &Config::tile_m, 32, &Config::warps, 4,
+                                        &Config::mask, ServingMask::window, &Config::page_copy,
+                                        PageCopy::run16)>(kRounds, 3600);
 }
 /// Warps that share a block of rows divide the keys of every tile.
 TEST(EmulatedServingAttention, DecodesInKeyGroups) {
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
-    c.head_dim = c.head_dim_v = 64;
-    c.dtype = DType::bf16;
-    c.tile_n = 64;
-    c.warps = 4;
-    c.mask = ServingMask::window;
-  })>(kRounds, 4000);
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
-    c.warps = 2;
-    c.stages = 1;
-    c.deal = Deal::whole;
-    c.mask = ServingMask::full;
-  })>(kRounds, 5000);
+  expect_right_for_random_problems<with(
+      kDecode, &Config::head_dim, 64, &Config::head_dim_v, 64, &Config::dtype, DType::bf16,
+      &Config::tile_n, 64, &Config::warps, 4, &Config::mask, ServingMask::window)>(kRounds, 4000);
+  expect_right_for_random_problems<with(kDecode, &Config::warps, 2, &Config::stages, 1,
+                                        &Config::deal, Deal::whole, &Config::mask,
+                                        ServingMask::full)>(kRounds, 5000);
 }
 /// A warpgroup multiplies, from panels.
 TEST(EmulatedServingAttention, DecodesByWarpgroup) {
-  constexpr Config kWarpgroup = changed(kDecode, [](Config& c) {
-    c.head_dim = c.head_dim_v = 64;
-    c.tile_m = 64;
-    c.warps = 4;
-    c.wgmma = true;
-  });
+  constexpr Config kWarpgroup = with(kDecode, &Config::head_dim, 64, &Config::head_dim_v, 64,
+                                     &Config::tile_m, 64, &Config::warps, 4, &Config::wgmma, true);
   expect_right_for_random_problems<kWarpgroup>(kRounds / 4, 5300);
-  expect_right_for_random_problems<changed(kWarpgroup, [](Config& c) {
-    c.deal = Deal::direct;
-    c.dtype = DType::bf16;
-    c.head_dim = c.head_dim_v = 128;
-    c.tile_n = 64;
-    c.stages = 3;
-  })>(kRounds / 10, 5400);
-  expect_right_for_random_problems<changed(kWarpgroup, [](Config& c) {
-    c.mask = ServingMask::window;
-    c.softcap = Softcap::accurate;
-    c.kv_source = KvSource::rows;
-    c.tile_n = 48;
-    c.stages = 1;
-  })>(kRounds / 4, 5500);
+  expect_right_for_random_problems<with(
+      kWarpgroup, &Config::deal, Deal::direct, &Config::dtype, DType::bf16, &Config::head_dim, 128,
+      &Config::head_dim_v, 128, &Config::tile_n, 64, &Config::stages, 3)>(kRounds / 10, 5400);
+  expect_right_for_random_problems<with(kWarpgroup, &Config::mask, ServingMask::window,
+                                        &Config::softcap, Softcap::accurate, &Config::kv_source,
+                                        KvSource::rows, &Config::tile_n, 48, &Config::stages, 1)>(
+      kRounds / 4, 5500);
 }
 TEST(EmulatedServingAttention, IsRightForEveryDepth) {
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) { c.stages = 1; })>(kRounds,
-                                                                                      6000);
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
-    c.stages = 3;
-    c.order = Order::sawtooth;
-    c.mask = ServingMask::window;
-  })>(kRounds, 7000);
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
-    c.stages = 4;
-    c.tile_n = 16;
-    c.warps = 1;
-    c.order = Order::right_to_left;
-  })>(kRounds, 8000);
+  expect_right_for_random_problems<with(kDecode, &Config::stages, 1)>(kRounds, 6000);
+  expect_right_for_random_problems<with(kDecode, &Config::stages, 3, &Config::order,
+                                        Order::sawtooth, &Config::mask, ServingMask::window)>(
+      kRounds, 7000);
+  expect_right_for_random_problems<with(kDecode, &Config::stages, 4, &Config::tile_n, 16,
+                                        &Config::warps, 1, &Config::order, Order::right_to_left)>(
+      kRounds, 8000);
 }
 
 TEST(EmulatedServingAttention, PrefillsFromPages) {
   expect_right_for_random_problems<kPrefill>(kRounds, 9000);
 }
 TEST(EmulatedServingAttention, PrefillsFromRowsInEverySchedule) {
-  constexpr Config kRows = changed(kPrefill, [](Config& c) { c.kv_source = KvSource::rows; });
-  expect_right_for_random_problems<changed(kRows, [](Config& c) {
-    c.persistence = Persistence::persistent;
-    c.order = Order::sawtooth;
-  })>(kRounds, 10000);
-  expect_right_for_random_problems<changed(kRows, [](Config& c) {
-    c.persistence = Persistence::snake;
-    c.order = Order::right_to_left;
-    c.mask = ServingMask::window;
-  })>(kRounds, 11000);
-  expect_right_for_random_problems<changed(kRows, [](Config& c) {
-    c.persistence = Persistence::pairs;
-    c.stages = 2;
-    c.mask = ServingMask::full;
-  })>(kRounds, 12000);
+  constexpr Config kRows = with(kPrefill, &Config::kv_source, KvSource::rows);
+  expect_right_for_random_problems<with(kRows, &Config::persistence, Persistence::persistent,
+                                        &Config::order, Order::sawtooth)>(kRounds, 10000);
+  expect_right_for_random_problems<with(kRows, &Config::persistence, Persistence::snake,
+                                        &Config::order, Order::right_to_left, &Config::mask,
+                                        ServingMask::window)>(kRounds, 11000);
+  expect_right_for_random_problems<with(kRows, &Config::persistence, Persistence::pairs,
+                                        &Config::stages, 2, &Config::mask, ServingMask::full)>(
+      kRounds, 12000);
 }
 TEST(EmulatedServingAttention, PrefillsThroughWindows) {
-  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
-    c.mask = ServingMask::window;
-    c.stages = 2;
-    c.tile_n = 32;
-    c.warps = 1;
-  })>(kRounds, 13000);
+  expect_right_for_random_problems<with(kPrefill, &Config::mask, ServingMask::window,
+                                        &Config::stages, 2, &Config::tile_n, 32, &Config::warps,
+                                        1)>(kRounds, 13000);
 }
 /// Chunks of a prompt on what is cached, shared by several CTAs.
 TEST(EmulatedServingAttention, PrefillsInRanges) {
-  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
-    c.deal = Deal::ranges;
-    c.tile_m = 64;
-    c.warps = 4;
-    c.mask = ServingMask::window;
-  })>(kRounds, 14000);
-  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
-    c.deal = Deal::ranges;
-    c.pack_gqa = true;
-    c.stages = 2;
-  })>(kRounds, 15000);
+  expect_right_for_random_problems<with(kPrefill, &Config::deal, Deal::ranges, &Config::tile_m, 64,
+                                        &Config::warps, 4, &Config::mask, ServingMask::window)>(
+      kRounds, 14000);
+  expect_right_for_random_problems<with(kPrefill, &Config::deal, Deal::ranges, &Config::pack_gqa,
+                                        true, &Config::stages, 2)>(kRounds, 15000);
 }
 
 TEST(EmulatedServingAttention, CapsScores) {
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
-    c.softcap = Softcap::accurate;
-    c.mask = ServingMask::window;
-  })>(kRounds, 16000);
-  expect_right_for_random_problems<changed(
-      kPrefill, [](Config& c) { c.softcap = Softcap::approximate; })>(kRounds, 17000);
+  expect_right_for_random_problems<with(kDecode, &Config::softcap, Softcap::accurate, &Config::mask,
+                                        ServingMask::window)>(kRounds, 16000);
+  expect_right_for_random_problems<with(kPrefill, &Config::softcap, Softcap::approximate)>(kRounds,
+                                                                                           17000);
 }
 
 /// Rows of V that are shorter than those of K, and longer.
 TEST(EmulatedServingAttention, ServesOtherHeadDimsOfV) {
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
-    c.head_dim = 96;
-    c.head_dim_v = 64;
-    c.dtype = DType::bf16;
-  })>(kRounds / 2, 18000);
-  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
-    c.head_dim = 192;
-    c.head_dim_v = 128;
-    c.dtype = DType::bf16;
-    c.warps = 2;
-  })>(kRounds / 5, 19000);
-  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
-    c.head_dim = 16;
-    c.head_dim_v = 80;
-    c.kv_source = KvSource::rows;
-  })>(kRounds / 2, 20000);
+  expect_right_for_random_problems<with(kDecode, &Config::head_dim, 96, &Config::head_dim_v, 64,
+                                        &Config::dtype, DType::bf16)>(kRounds / 2, 18000);
+  expect_right_for_random_problems<with(kPrefill, &Config::head_dim, 192, &Config::head_dim_v, 128,
+                                        &Config::dtype, DType::bf16, &Config::warps, 2)>(
+      kRounds / 5, 19000);
+  expect_right_for_random_problems<with(kPrefill, &Config::head_dim, 16, &Config::head_dim_v, 80,
+                                        &Config::kv_source, KvSource::rows)>(kRounds / 2, 20000);
 }
 /// Rows whose 16-byte pieces the threads do not divide evenly.
 TEST(EmulatedServingAttention, ServesOddHeadDims) {
-  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
-    c.head_dim = c.head_dim_v = 80;
-    c.stages = 1;
-  })>(kRounds / 2, 21000);
-  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
-    c.head_dim = c.head_dim_v = 112;
-    c.page_copy = PageCopy::run16;
-    c.stages = 2;
-  })>(kRounds / 2, 22000);
+  expect_right_for_random_problems<with(kDecode, &Config::head_dim, 80, &Config::head_dim_v, 80,
+                                        &Config::stages, 1)>(kRounds / 2, 21000);
+  expect_right_for_random_problems<with(kPrefill, &Config::head_dim, 112, &Config::head_dim_v, 112,
+                                        &Config::page_copy, PageCopy::run16, &Config::stages, 2)>(
+      kRounds / 2, 22000);
 }
 
 /// Lists of several entries a lane of the warp that adds them up, and of several sequences an
@@ -311,8 +254,8 @@ Problem three_sequences() {
 
 /// The same values wherever they lie: every bit of every result.
 TEST(EmulatedServingAttention, PlacesOfKAndVChangeNoBit) {
-  constexpr Config kRows = changed(kDecode, [](Config& c) { c.kv_source = KvSource::rows; });
-  constexpr Config kRuns = changed(kDecode, [](Config& c) { c.page_copy = PageCopy::run16; });
+  constexpr Config kRows = with(kDecode, &Config::kv_source, KvSource::rows);
+  constexpr Config kRuns = with(kDecode, &Config::page_copy, PageCopy::run16);
   Serving<kDecode> first(three_sequences(), 1);
   first.run();
   const std::vector<float> expected = first.results();
@@ -400,7 +343,7 @@ TEST(EmulatedServingAttention, SharesAGiant) {
 
 /// Queries beyond the keys, windows that leave queries without any, sinks far from all scores.
 TEST(EmulatedServingAttention, RowsWithoutKeysAreZero) {
-  constexpr Config kWindow = changed(kPrefill, [](Config& c) { c.mask = ServingMask::window; });
+  constexpr Config kWindow = with(kPrefill, &Config::mask, ServingMask::window);
   for (const bool with_sink : {false, true}) {
     Problem problem = three_sequences();
     problem.max_seq_q = 40;
@@ -422,7 +365,7 @@ TEST(EmulatedServingAttention, RowsWithoutKeysAreZero) {
 /// While the launch before still runs, L2 is told of the rows that every CTA takes first, and of no
 /// others; not when their places are not known yet.
 TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
-  constexpr Config kRows = changed(kDecode, [](Config& c) { c.kv_source = KvSource::rows; });
+  constexpr Config kRows = with(kDecode, &Config::kv_source, KvSource::rows);
   const auto expect_fetched = [&]<ServingAttentionConfig C>(bool ready) {
     Problem problem = three_sequences();
     problem.lengths_are_ready = ready;
@@ -439,7 +382,7 @@ TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
   }
 }
 
-constexpr Config kBf16 = changed(kDecode, [](Config& c) { c.dtype = DType::bf16; });
+constexpr Config kBf16 = with(kDecode, &Config::dtype, DType::bf16);
 
 /// One query and at most one key beside a sink.
 Problem one_row(int keys, float largest_sink) {
@@ -497,10 +440,7 @@ TEST(EmulatedServingAttention, ToleranceIsOfWhatKeysHaveOfTheSoftmax) {
 
 /// What the tests above rest on: faults that they would notice.
 TEST(EmulatedServingAttention, PlantedFaultsShow) {
-  constexpr Config kRows = changed(kPrefill, [](Config& c) {
-    c.kv_source = KvSource::rows;
-    c.stages = 2;
-  });
+  constexpr Config kRows = with(kPrefill, &Config::kv_source, KvSource::rows, &Config::stages, 2);
   Problem problem = three_sequences();
   problem.workers = 1;
   problem.seq_q = {5, 5, 5};
@@ -660,16 +600,15 @@ TEST(EmulatedMergeStates, SixteenBitsAreRoundedOnce) {
                                  3.0F, 2.0F, 1.0F, 0.0F, 5.0F, 2.0F, 9.0F, 0.0F};
   const std::vector<float> lse{1.0F, 1.0F};
   std::vector<std::uint16_t> o(8);
-  MergeStatesParams params;
-  params.parts = parts.data();
-  params.part_lse = lse.data();
-  params.o = o.data();
-  params.part_strides = {8, 8, 8};
-  params.part_lse_strides = {1, 1, 1};
-  params.part_count = 2;
-  params.heads = 1;
-  params.rows = 1;
-  params.head_dim = 8;
+  MergeStatesParams params{.parts = parts.data(),
+                           .part_lse = lse.data(),
+                           .o = o.data(),
+                           .part_strides = {8, 8, 8},
+                           .part_lse_strides = {1, 1, 1},
+                           .part_count = 2,
+                           .heads = 1,
+                           .rows = 1,
+                           .head_dim = 8};
   emulation::run({.threads = serving::kMergeThreads, .smem_bytes = 16},
                  [&] { serving::merge_states<OutputType::fp32, OutputType::bf16>(params); });
   for (std::size_t i = 0; i < 8; ++i) {

@@ -6,9 +6,10 @@
 
 #include "attention_serving/config.h"
 #include "operations/attention_serving/launch_plan.h"
-#include "tests/emulation/attention_backward_reference.h"
 #include "tests/emulation/simt.h"
+#include "tests/support/attention_reference.h"
 #include "tests/support/float16.h"
+#include "tests/support/with.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,12 +23,6 @@
 #include <vector>
 
 namespace swr::serving_test {
-
-/// A configuration that differs from another one in what `change` does to it.
-constexpr ServingAttentionConfig changed(ServingAttentionConfig config, auto change) {
-  change(config);
-  return config;
-}
 
 using emulation::CopyTime;
 using emulation::CtaOrder;

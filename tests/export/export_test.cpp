@@ -15,9 +15,7 @@ namespace fs = std::filesystem;
 /// A cubin whose bytes are the variant's key: enough for everything but running it.
 CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant, int sm_arch) {
   const std::string key = to_key(variant);
-  CompiledKernel kernel;
-  kernel.entry = "swr_attention";
-  kernel.sm_arch = sm_arch;
+  CompiledKernel kernel{.entry = "swr_attention", .sm_arch = sm_arch};
   std::ranges::transform(key, std::back_inserter(kernel.cubin),
                          [](char c) { return static_cast<std::byte>(c); });
   kernel.cubin_digest = sha256_hex(kernel.cubin);

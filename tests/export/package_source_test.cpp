@@ -6,6 +6,7 @@
 #include "tests/export/built_package.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
+#include "tests/support/with.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>
@@ -185,20 +186,13 @@ GemmVariant gemm_tile(Family family, int tile_m, int tile_n) {
 }
 
 GemmVariant rastered() {
-  GemmVariant variant = gemm_tile(Family::hopper, 64, 128);
-  variant.cluster_m = 2;
-  variant.persistence = Persistence::persistent;
-  variant.raster = Raster::serpentine;
-  variant.raster_group = 4;
-  variant.swizzle_stride = 1024;
-  return variant;
+  return with(gemm_tile(Family::hopper, 64, 128), &GemmVariant::cluster_m, 2,
+              &GemmVariant::persistence, Persistence::persistent, &GemmVariant::raster,
+              Raster::serpentine, &GemmVariant::raster_group, 4, &GemmVariant::swizzle_stride,
+              1024);
 }
 
-GemmVariant split() {
-  GemmVariant variant = gemm_tile(Family::hopper, 64, 64);
-  variant.splits = 4;
-  return variant;
-}
+GemmVariant split() { return with(gemm_tile(Family::hopper, 64, 64), &GemmVariant::splits, 4); }
 
 std::string line_of(const GemmProblem& p, const std::string& memory = "own") {
   std::ostringstream line;

@@ -19,15 +19,14 @@ namespace swr {
 namespace {
 
 CompiledKernel make_kernel(const std::string& source, const std::string& content) {
-  CompiledKernel kernel;
-  kernel.entry = "swr_attention";
-  kernel.sm_arch = 121;
-  kernel.source_digest = sha256_hex(source);
-  kernel.resources = {.registers_per_thread = 168,
-                      .spill_store_bytes = 4,
-                      .spill_load_bytes = 8,
-                      .stack_bytes = 16,
-                      .static_smem_bytes = 1024};
+  CompiledKernel kernel{.entry = "swr_attention",
+                        .sm_arch = 121,
+                        .source_digest = sha256_hex(source),
+                        .resources = {.registers_per_thread = 168,
+                                      .spill_store_bytes = 4,
+                                      .spill_load_bytes = 8,
+                                      .stack_bytes = 16,
+                                      .static_smem_bytes = 1024}};
   for (const char byte : content) {
     kernel.cubin.push_back(static_cast<std::byte>(byte));
   }

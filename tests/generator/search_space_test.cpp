@@ -206,8 +206,7 @@ TEST(SearchSpace, BadValueIsRejectedWithTheAcceptedOnes) {
 }
 
 TEST(SearchSpace, TileOutsideTheAxisIsRejected) {
-  SpaceOptions options;
-  options.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 33}};
+  SpaceOptions options{.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 33}}};
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
                          [&] { enumerate_space(one_head(), small_device(), options); }),
               HasSubstr("warps"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/download.h"
 
-#include "tests/support/attention_oracle.h"
+#include "tests/support/float16.h"
 
 #include <cmath>
 #include <cstdint>
@@ -30,7 +30,7 @@ std::vector<double> download(const GuardedTensor& tensor, DType dtype) {
         for (int column = 0; column < shape.head_dim; ++column) {
           const long long index =
               first + item * strides.batch + head * strides.head + row * strides.seq + column;
-          values.push_back(decode_element(dtype, words[static_cast<std::size_t>(index)]));
+          values.push_back(value_of(words[static_cast<std::size_t>(index)], dtype));
         }
       }
     }

@@ -5,7 +5,7 @@
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/attention.h"
-#include "tests/support/attention_oracle.h"
+#include "tests/support/attention_reference.h"
 #include "tests/support/float16.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -65,16 +65,23 @@ std::vector<ReferenceCase> reference_cases() {
   };
 }
 
+emulation::AttentionOutputs expected_outputs(const AttentionProblem& problem,
+                                             const ProblemBuffers& buffers) {
+  const auto values = [&](const GuardedTensor& tensor) { return download(tensor, problem.dtype); };
+  return emulation::attention(case_of(problem), {.q = values(buffers.q()),
+                                                 .k = values(buffers.k()),
+                                                 .v = values(buffers.v()),
+                                                 .d_o = {},
+                                                 .d_lse = {}});
+}
+
 class Reference : public GpuTest, public ::testing::WithParamInterface<ReferenceCase> {};
 
 TEST_P(Reference, MatchesFloat64OnTheCpu) {
   const ReferenceCase& given = GetParam();
   const ProblemBuffers buffers(given.problem, bench().kernels, bench().stream, 7, given.order);
   const Verifier verifier(bench().kernels, buffers, bench().stream);
-  const DType dtype = attention(given.problem).dtype;
-  const OracleOutputs expected = attention_oracle(
-      given.problem,
-      {download(buffers.q(), dtype), download(buffers.k(), dtype), download(buffers.v(), dtype)});
+  const emulation::AttentionOutputs expected = expected_outputs(given.problem, buffers);
   const std::vector<double> output = download_fp32(verifier.reference_output());
   ASSERT_EQ(output.size(), expected.o.size());
   EXPECT_LT(relative_error(output, expected.o), 1e-5);
@@ -214,9 +221,7 @@ class NonfiniteInputs : public GpuTest, public ::testing::WithParamInterface<Non
     kernel.launch(splits.of_launch(buffers.params(true)), bench().stream.handle());
     bench().stream.synchronize();
     const DType dtype = problem_.dtype;
-    const OracleOutputs expected = attention_oracle(
-        problem_,
-        {download(buffers.q(), dtype), download(buffers.k(), dtype), download(buffers.v(), dtype)});
+    const emulation::AttentionOutputs expected = expected_outputs(problem_, buffers);
     expect_near(download(buffers.o(), dtype), expected.o);
   }
 

@@ -11,7 +11,9 @@
 #include "tests/gpu/download.h"
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
-#include "tests/support/attention_oracle.h"
+#include "tests/support/attention_reference.h"
+#include "tests/support/float16.h"
+#include "tests/support/with.h"
 #include "tuner/measure/measuring_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -157,18 +159,12 @@ GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
 
 GemmVariant portable_tile() { return {.tile_m = 64, .tile_n = 64}; }
 
-GemmVariant split_tile() {
-  GemmVariant variant = portable_tile();
-  variant.splits = 4;
-  return variant;
-}
+GemmVariant split_tile() { return with(portable_tile(), &GemmVariant::splits, 4); }
 
 GemmVariant hopper_tile() {
-  GemmVariant variant{.family = Family::hopper, .tile_m = 128, .tile_n = 128, .tile_k = 64};
-  variant.consumers = 2;
-  variant.cluster_m = 2;
-  variant.persistence = Persistence::persistent;
-  return variant;
+  return with(GemmVariant{.family = Family::hopper, .tile_m = 128, .tile_n = 128, .tile_k = 64},
+              &GemmVariant::consumers, 2, &GemmVariant::cluster_m, 2, &GemmVariant::persistence,
+              Persistence::persistent);
 }
 
 class GemmRuntimeOnGpu : public GpuTest {
@@ -331,7 +327,7 @@ std::vector<std::uint16_t> random_elements(std::mt19937& random, int rows, int h
 std::vector<double> decoded(const std::vector<std::uint16_t>& elements) {
   std::vector<double> values;
   for (const std::uint16_t element : elements) {
-    values.push_back(decode_element(DType::bf16, element));
+    values.push_back(value_of(element, DType::bf16));
   }
   return values;
 }
@@ -406,7 +402,9 @@ TEST_F(ExportedCubin, GivesTheRightOutputWithNothingButTheDriver) {
       .dynamic_smem_bytes = static_cast<unsigned>(kernel.launch.dynamic_smem_bytes)};
   const auto o =
       run_shipped_kernel(shipped, arguments_for(problem, kernel.launch.section_heads), q, k, v);
-  const OracleOutputs expected = attention_oracle(problem, {decoded(q), decoded(k), decoded(v)});
+  const emulation::AttentionOutputs expected = emulation::attention(
+      case_of(problem),
+      {.q = decoded(q), .k = decoded(k), .v = decoded(v), .d_o = {}, .d_lse = {}});
   EXPECT_LT(relative_error(decoded(o), expected.o), 1e-2);
 }
 

@@ -19,12 +19,7 @@ struct Sink {
   void write_once(int) {}
 };
 
-AttentionVariant tile(int m, int n) {
-  AttentionVariant variant;
-  variant.tile_m = m;
-  variant.tile_n = n;
-  return variant;
-}
+AttentionVariant tile(int m, int n) { return AttentionVariant{.tile_m = m, .tile_n = n}; }
 
 AttentionProblem attention(int batch, int heads, int seq_q, int seq_kv, bool causal = false) {
   return {.batch = batch,
@@ -114,8 +109,7 @@ TEST(WalkLimits, BecomeRowsWithAReasonWhereOtherVariantsAreWalked) {
 
 TEST(WalkLimits, AnExplanationSearchesNoFurtherThanTheyReach) {
   const AttentionProblem many = attention(2048, 8, 1, 4096);
-  KernelResources resources;
-  resources.registers_per_thread = 64;
+  KernelResources resources{.registers_per_thread = 64};
   const AttentionExplanation why = explain(many, tile(64, 64), resources, load_profile("h200"));
   EXPECT_LT(why.longest_seq_walked, kLongestSequence);
   EXPECT_GT(why.longest_seq_walked, 4096);

@@ -48,11 +48,10 @@ TEST(EventLog, TellsTheStoryOfARunLineByLine) {
   failed.detail = "no outcome";
   log.advance(failed);
   log.end();
-  TuneReport report;
-  report.results = {measured(2, 10.0)};
-  report.finalists = {{.result = measured(2, 10.0), .tied = true},
-                      {.result = measured(3, 11.0), .ratio = 1.1}};
-  report.objective = "energy";
+  TuneReport report{.results = {measured(2, 10.0)},
+                    .finalists = {{.result = measured(2, 10.0), .tied = true},
+                                  {.result = measured(3, 11.0), .ratio = 1.1}},
+                    .objective = "energy"};
   report.choice.ranked = {{.variant = measured(3, 11.0).variant, .value = 4.5, .tied = true}};
   log.finish(report);
   const auto lines = lines_of(out);
@@ -88,18 +87,13 @@ TEST(EventLog, StartsAnewWithEveryRun) {
 AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(const Variant& variant, double median_us) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.variant = variant;
-  result.outcome = Measurement{.median_us = median_us};
-  return result;
+  return VariantResult{.variant = variant, .outcome = Measurement{.median_us = median_us}};
 }
 
 /// A run that ranked two variants so.
 TuneReport run_of(const Variant& first, double first_us, const Variant& second, double second_us) {
-  TuneReport report;
-  report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
-  report.results = {measured(first, first_us), measured(second, second_us)};
-  return report;
+  return TuneReport{.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096},
+                    .results = {measured(first, first_us), measured(second, second_us)}};
 }
 
 std::vector<double> never_meets(std::span<const Variant> /*choices*/) { return {}; }

@@ -63,10 +63,9 @@ std::string printed(const TuneReport& report, const ReportStyle& style = {}) {
 
 /// On a GB10, a variant for each reading of the SM clock.
 TuneReport measured_at(const std::vector<long long>& clocks_mhz) {
-  TuneReport report;
-  report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
-  report.device = profiled_device("gb10");
-  report.provenance = Provenance::measured;
+  TuneReport report{.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096},
+                    .device = profiled_device("gb10"),
+                    .provenance = Provenance::measured};
   for (const long long clock_mhz : clocks_mhz) {
     report.results.push_back(measured(Order::cyclic, 1000.0));
     std::get<Measurement>(report.results.back().outcome).after = {.sm_clock_mhz = clock_mhz,

@@ -4,6 +4,7 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
+#include "tests/support/with.h"
 #include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
@@ -120,13 +121,9 @@ TEST_F(GemmRuntimeTest, LaunchesTheBestVariantWithItsChoices) {
 }
 
 GemmProblem fp8_product(int m) {
-  GemmProblem problem = product(m);
-  problem.dtype = DType::e4m3;
-  problem.scaling = Scaling::block;
-  problem.accuracy = Accuracy::two_level;
-  problem.has_bias = true;
-  problem.activation = Activation::silu;
-  return problem;
+  return with(product(m), &GemmProblem::dtype, DType::e4m3, &GemmProblem::scaling, Scaling::block,
+              &GemmProblem::accuracy, Accuracy::two_level, &GemmProblem::has_bias, true,
+              &GemmProblem::activation, Activation::silu);
 }
 
 GemmCall fp8_call(int m) {

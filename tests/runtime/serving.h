@@ -24,9 +24,7 @@ inline CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& va
                                    int sm_arch) {
   const std::string key = to_key(variant);
   const FamilySource& source = family_source(variant);
-  CompiledKernel kernel;
-  kernel.entry = source.entry;
-  kernel.sm_arch = sm_arch;
+  CompiledKernel kernel{.entry = std::string(source.entry), .sm_arch = sm_arch};
   std::ranges::transform(key, std::back_inserter(kernel.cubin),
                          [](char c) { return static_cast<std::byte>(c); });
   kernel.cubin_digest = sha256_hex(kernel.cubin);

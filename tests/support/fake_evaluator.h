@@ -14,7 +14,28 @@
 
 namespace swr::test {
 
-class FakeEvaluator final : public Evaluator {
+/// Of evaluators that only evaluate: the rest is told to be missing.
+class PlainEvaluator : public Evaluator {
+ public:
+  std::vector<CounterReading> count(const Problem& /*problem*/,
+                                    std::span<const Contender> contenders) override {
+    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
+  }
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return no_accesses(contenders);
+  }
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    return no_power(contenders);
+  }
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
+                  const RaceOptions& /*options*/) override {
+    return {};
+  }
+};
+
+class FakeEvaluator final : public PlainEvaluator {
  public:
   using Script = std::function<void(VariantResult&)>;
 
@@ -48,22 +69,6 @@ class FakeEvaluator final : public Evaluator {
   }
 
   std::size_t kernels_ahead() const override { return ahead; }
-
-  std::vector<CounterReading> count(const Problem& /*problem*/,
-                                    std::span<const Contender> contenders) override {
-    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
-  }
-
-  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
-                                            std::span<const Contender> contenders) override {
-    return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
-  }
-
-  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
-                                          std::span<const Contender> contenders) override {
-    return {std::max<std::size_t>(contenders.size(), 1),
-            PowerReading{.missing_because = "a fake has no power"}};
-  }
 
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {

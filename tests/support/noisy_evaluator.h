@@ -4,7 +4,8 @@
 #pragma once
 
 #include "core/operation.h"
-#include "tuner/evaluator.h"
+#include "tests/support/fake_evaluator.h"
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <algorithm>
@@ -18,11 +19,22 @@
 
 namespace swr::test {
 
-class NoisyEvaluator : public Evaluator {
+/// A tile of attention of that width, timed once.
+inline VariantResult measured(int tile_n, double median_us) {
+  return {.variant = AttentionVariant{.tile_n = tile_n},
+          .outcome =
+              Measurement{.samples_us = {median_us}, .median_us = median_us, .p95_us = median_us}};
+}
+
+class NoisyEvaluator : public PlainEvaluator {
  public:
-  NoisyEvaluator(DeviceInfo device, std::function<double(const Variant&)> true_time_us,
-                 unsigned long long seed)
-      : device_(std::move(device)), true_time_us_(std::move(true_time_us)), random_(seed) {}
+  using TimeOf = std::function<double(const Variant&)>;
+
+  explicit NoisyEvaluator(TimeOf true_time_us, unsigned long long seed = 1)
+      : true_time_us_(std::move(true_time_us)), random_(seed) {}
+  /// All variants take as long.
+  explicit NoisyEvaluator(double true_time_us)
+      : NoisyEvaluator([true_time_us](const Variant&) { return true_time_us; }) {}
 
   const DeviceInfo& device() const override { return device_; }
 
@@ -54,11 +66,6 @@ class NoisyEvaluator : public Evaluator {
       readings.push_back({counters, ""});
     }
     return readings;
-  }
-
-  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
-                                          std::span<const Contender> contenders) override {
-    return no_power(contenders);
   }
 
   std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
@@ -113,8 +120,8 @@ class NoisyEvaluator : public Evaluator {
     return true_time_us_(variant) * slowdown_ * std::exp(deviation(random_));
   }
 
-  DeviceInfo device_;
-  std::function<double(const Variant&)> true_time_us_;
+  DeviceInfo device_ = fictional_device();
+  TimeOf true_time_us_;
   std::mt19937_64 random_;
   double slowdown_ = 1.0;
 };
@@ -125,9 +132,8 @@ class EnergyEvaluator final : public NoisyEvaluator {
  public:
   using PowerOf = std::function<double(const Variant&)>;
 
-  EnergyEvaluator(DeviceInfo device, std::function<double(const Variant&)> true_time_us,
-                  PowerOf power_w)
-      : NoisyEvaluator(std::move(device), true_time_us, 1),
+  EnergyEvaluator(TimeOf true_time_us, PowerOf power_w)
+      : NoisyEvaluator(true_time_us),
         time_us_(std::move(true_time_us)),
         power_w_(std::move(power_w)) {
     noise = 0.0;
@@ -160,7 +166,7 @@ class EnergyEvaluator final : public NoisyEvaluator {
   std::mt19937_64 random{1};
 
  private:
-  std::function<double(const Variant&)> time_us_;
+  TimeOf time_us_;
   PowerOf power_w_;
 };
 

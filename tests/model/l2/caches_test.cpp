@@ -29,35 +29,6 @@ TEST(LruCache, HitsWhatFitsAndRefetchesTheLeastRecentlyUsed) {
   EXPECT_EQ(cache.touched_sectors(), 60);
 }
 
-TEST(LruCache, CyclicScansOfMoreThanTheCapacityNeverHit) {
-  LruCache cache(39, 4);
-  for (int scan = 0; scan < 3; ++scan) {
-    for (int object = 0; object < 4; ++object) {
-      cache.touch(object, 10);
-    }
-  }
-  EXPECT_EQ(cache.excess_misses(), 80);
-}
-
-TEST(LruCache, DataUsedOncePushesOthersOutAndCountsAsCompulsory) {
-  LruCache cache(20, 1);
-  cache.touch(0, 10);
-  cache.touch_once(10);
-  cache.touch(0, 10);  // Still there.
-  cache.touch_once(10);
-  cache.touch_once(10);
-  cache.touch(0, 10);  // Gone.
-  EXPECT_EQ(cache.compulsory_misses(), 40);
-  EXPECT_EQ(cache.excess_misses(), 10);
-}
-
-TEST(LruCache, AnObjectLargerThanTheCacheAlwaysMisses) {
-  LruCache cache(5, 1);
-  cache.touch(0, 10);
-  cache.touch(0, 10);
-  EXPECT_EQ(cache.excess_misses(), 10);
-}
-
 TEST(LruCache, KeepsItsContentsWhenTheLogIsCompacted) {
   LruCache cache(100, 10);
   for (int scan = 0; scan < 10'000; ++scan) {
@@ -67,37 +38,6 @@ TEST(LruCache, KeepsItsContentsWhenTheLogIsCompacted) {
   }
   EXPECT_EQ(cache.compulsory_misses(), 100);
   EXPECT_EQ(cache.excess_misses(), 0);
-}
-
-TEST(FreeQueue, OneThatComesLateInOrderMovesPastThoseDueAfterIt) {
-  FreeQueue queue;
-  queue.push({10, 0});
-  queue.push({30, 1});
-  queue.push({20, 2});
-  queue.push({20, 1});
-  EXPECT_EQ(queue.take(), (Free{10, 0}));
-  EXPECT_EQ(queue.take(), (Free{20, 1}));
-  EXPECT_EQ(queue.take(), (Free{20, 2}));
-  EXPECT_EQ(queue.take(), (Free{30, 1}));
-  EXPECT_TRUE(queue.empty());
-}
-
-TEST(FreeQueue, NoneMovesPastThoseThatWereTaken) {
-  FreeQueue queue;
-  queue.push({10, 0});
-  queue.take();
-  queue.push({5, 0});
-  EXPECT_EQ(queue.take(), (Free{5, 0}));
-}
-
-TEST(FreeQueue, ManyAreSortedAtOnce) {
-  FreeQueue queue;
-  queue.append({30, 0});
-  queue.append({10, 1});
-  queue.sort();
-  EXPECT_EQ(queue.front(), (Free{10, 1}));
-  queue.clear();
-  EXPECT_TRUE(queue.empty());
 }
 
 TEST(FreeQueue, TakesInTheOrderOfAHeapHoweverManyWereTaken) {
@@ -129,53 +69,6 @@ TEST(PartitionedL2, WhatBothPartitionsReadIsFetchedOnceAndHeldTwice) {
   l2.touch(2, 20, 1);
   EXPECT_GT(l2.touch(1, 20, 0), 0);
   EXPECT_EQ(l2.compulsory_misses(), 60);
-}
-
-TEST(PartitionedL2, WhatOnePartitionReadsLeavesTheOtherItsHomesOnly) {
-  // Two pairs read by the SMs of one partition and two by those of the other: each holds its own
-  // two and the homes of the other's, which age behind and may be lost without harm.
-  PartitionedL2 l2(LruCache(60, 2 * 4), 2, 4);
-  for (int round = 0; round < 10; ++round) {
-    for (const int partition : {0, 1}) {
-      l2.touch(2 * partition, 20, partition);
-      l2.touch(2 * partition + 1, 20, partition);
-    }
-  }
-  EXPECT_EQ(l2.compulsory_misses(), 80);
-  EXPECT_EQ(l2.excess_misses(), 0);
-}
-
-TEST(PartitionedL2, AWriteFillsEveryPartition) {
-  PartitionedL2 l2(LruCache(40, 2 * 2), 2, 2);
-  l2.touch(0, 20, 0);
-  l2.touch(0, 20, 1);
-  l2.write_once(20);
-  EXPECT_EQ(l2.touch(0, 20, 0), 0);
-  l2.write_once(30);
-  EXPECT_EQ(l2.touch(0, 20, 0), 20);
-}
-
-TEST(PartitionedL2, ALostCopyIsFetchedFromItsHome) {
-  PartitionedL2 l2(LruCache(40, 2 * 3), 2, 3);
-  l2.touch(0, 20, 0);
-  for (int pair = 1; pair < 3; ++pair) {
-    l2.touch(pair, 20, 0);  // The first partition loses pair 0; the second keeps its home.
-  }
-  EXPECT_EQ(l2.touch(0, 20, 0), 10);
-  EXPECT_EQ(l2.excess_misses(), 10);
-}
-
-TEST(PartitionedL2, WithOnePartitionNothingIsCopied) {
-  PartitionedL2 l2(LruCache(40, 2 * 2), 1, 2);
-  l2.touch(0, 20, 0);
-  l2.touch(1, 20, 0);
-  EXPECT_EQ(l2.touch(0, 20, 0), 0);
-  l2.read_once(10, 0);
-  l2.write_once(10);
-  EXPECT_EQ(l2.touch(1, 20, 0), 20);
-  EXPECT_EQ(l2.compulsory_misses(), 60);
-  EXPECT_EQ(l2.excess_misses(), 20);
-  EXPECT_EQ(l2.touched_sectors(), 80);
 }
 
 TEST(ReuseDistance, CountsTheDistinctSectorsSinceTheLastUseItselfIncluded) {

@@ -83,18 +83,6 @@ TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
   }
 }
 
-TEST(GpuProfile, Gb10HasTheLimitsOfTheChip) {
-  const GpuProfile profile = load_profile("GB10");
-  EXPECT_EQ(profile.device.sm_arch, 121);
-  EXPECT_EQ(profile.device.sm_count, 48);
-  EXPECT_EQ(profile.device.l2_bytes, 24 << 20);
-  EXPECT_EQ(profile.device.smem_per_cta_bytes, 99 * 1024);
-  EXPECT_EQ(profile.device.smem_per_sm_bytes, 100 * 1024);
-  EXPECT_EQ(profile.device.max_threads_per_sm, 1536);
-  EXPECT_EQ(profile.device.max_ctas_per_sm, 24);
-  EXPECT_NEAR(profile.device.dram_gb_per_s * profile.dram_efficiency, 231, 1);
-}
-
 TEST(GpuProfile, AnUnknownIdIsAnsweredWithTheKnownOnes) {
   EXPECT_THAT(message_of(ErrorCode::not_found, [&] { load_profile("gb11"); }),
               AllOf(HasSubstr("gb11"), HasSubstr("a100, a100-pcie, gb10")));

@@ -128,37 +128,6 @@ TEST_F(AttentionBackwardDispatch, HopperKernelsTakeMapsOfSixTensors) {
   EXPECT_EQ(made(), 6) << "they are kept";
 }
 
-TEST_F(AttentionBackwardDispatch, TheCallersWorkspaceIsUsedAndMustSuffice) {
-  Runtime runtime(options_);
-  const long long bytes = runtime.attention_backward_workspace(kTraining);
-  EXPECT_EQ(bytes, launch_geometry(kTraining, kAtomic, 1, 1).partials_bytes);
-  EXPECT_EQ(runtime.attention_backward_workspace(deterministic()), 8LL * 2 * 8 * 1024);
-  AttentionBackwardCall call = call_of(kTraining);
-  call.workspace = somewhere(9);
-  call.workspace_bytes = bytes;
-  runtime.attention_backward(call, nullptr);
-  EXPECT_EQ(fake_last_backward()->row_stats, somewhere(9));
-
-  const auto message_for = [&](const AttentionBackwardCall& wrong) -> std::string {
-    const long long before = fake_launches();
-    try {
-      runtime.attention_backward(wrong, nullptr);
-    } catch (const Error& error) {
-      EXPECT_EQ(fake_launches(), before);
-      return error.what();
-    }
-    return "";
-  };
-  call.workspace_bytes = bytes - 1;
-  EXPECT_THAT(message_for(call), HasSubstr("and the call needs " + std::to_string(bytes)));
-  call.workspace_bytes = bytes;
-  call.workspace = static_cast<char*>(somewhere(9)) + 16;
-  EXPECT_THAT(message_for(call), HasSubstr("aligned to 256 bytes"));
-  AttentionBackwardCall without_lse = call_of(kTraining);
-  without_lse.params.lse = nullptr;
-  EXPECT_THAT(message_for(without_lse), HasSubstr("log-sum-exps that forward wrote"));
-}
-
 TEST_F(AttentionBackwardDispatch, AlignmentIsThatOfEveryTensor) {
   AttentionBackwardCall call = call_of(kTraining);
   EXPECT_EQ(problem_of(call), kTraining);

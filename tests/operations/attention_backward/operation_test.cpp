@@ -8,8 +8,9 @@
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
 #include "templates/attention_backward/offered.h"
+#include "tests/support/chips.h"
 #include "tests/support/test.h"
-#include "tests/templates/attention/portable/chips.h"
+#include "tests/support/with.h"
 #include <swr/constraints.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>
@@ -31,50 +32,38 @@ const P kTraining{.batch = 2,
                   .dtype = DType::bf16,
                   .causal = true};
 
-template <typename Change>
-P with(P problem, Change change) {
-  change(problem);
-  return problem;
-}
-
 const V kTwoPass{.form = BackwardForm::two_pass, .dq_sum = DqSum::none};
 
 TEST(AttentionBackwardProblem, RefusesWhatNoKernelServes) {
   for (const P& wrong : {
-           with(kTraining, [](P& p) { p.batch = 0; }),
-           with(kTraining, [](P& p) { p.heads_kv = 3; }),
-           with(kTraining, [](P& p) { p.seq_q = 0; }),
-           with(kTraining, [](P& p) { p.head_dim = 72; }),
-           with(kTraining, [](P& p) { p.head_dim = 144; }),
-           with(kTraining, [](P& p) { p.head_dim_v = 288; }),
-           with(kTraining, [](P& p) { p.alignment_bytes = 3; }),
+           with(kTraining, &P::batch, 0),
+           with(kTraining, &P::heads_kv, 3),
+           with(kTraining, &P::seq_q, 0),
+           with(kTraining, &P::head_dim, 72),
+           with(kTraining, &P::head_dim, 144),
+           with(kTraining, &P::head_dim_v, 288),
+           with(kTraining, &P::alignment_bytes, 3),
        }) {
     EXPECT_THROW(validate(Problem(wrong)), Error);
   }
   for (const auto& [head_dim, head_dim_v] :
        {std::pair{16, 16}, {112, 48}, {192, 128}, {160, 256}}) {
-    EXPECT_NO_THROW(validate(Problem(with(kTraining, [&](P& p) {
-      p.head_dim = head_dim;
-      p.head_dim_v = head_dim_v;
-    }))));
+    EXPECT_NO_THROW(
+        validate(Problem(with(kTraining, &P::head_dim, head_dim, &P::head_dim_v, head_dim_v))));
   }
   EXPECT_EQ(to_string(Problem(kTraining)),
             "attention_backward b2 h16/4 s4096/4096 d128 bf16 causal");
-  EXPECT_EQ(to_string(Problem(with(kTraining,
-                                   [](P& p) {
-                                     p.deterministic = true;
-                                     p.causal = false;
-                                     p.head_dim = 192;
-                                   }))),
+  EXPECT_EQ(to_string(Problem(
+                with(kTraining, &P::deterministic, true, &P::causal, false, &P::head_dim, 192))),
             "attention_backward b2 h16/4 s4096/4096 d192/128 bf16 deterministic");
 }
 
 TEST(AttentionBackwardProblem, CountsFiveProductsOfWhatIsSeen) {
   const P small{.seq_q = 3, .seq_kv = 5, .head_dim = 32, .head_dim_v = 16};
   EXPECT_EQ(flop_count(Problem(small)), 2.0 * 15 * (3 * 32 + 2 * 16));
-  const P causal = with(small, [](P& p) { p.causal = true; });
+  const P causal = with(small, &P::causal, true);
   EXPECT_EQ(flop_count(Problem(causal)), 2.0 * (3 + 4 + 5) * (3 * 32 + 2 * 16));
-  const P more_rows = with(causal, [](P& p) { p.seq_q = 7; });
+  const P more_rows = with(causal, &P::seq_q, 7);
   EXPECT_EQ(flop_count(Problem(more_rows)), 2.0 * (1 + 2 + 3 + 4 + 5) * (3 * 32 + 2 * 16));
   const CompulsoryBytes bytes = compulsory_bytes(Problem(small));
   EXPECT_EQ(bytes.read, 2 * 3 * (32 + 2 * 16) + 4 * 3 + 2 * 5 * (32 + 16));
@@ -85,7 +74,7 @@ TEST(AttentionBackwardProblem, CountsFiveProductsOfWhatIsSeen) {
 TEST(AttentionBackwardProblem, AnyProblemMayTakeWhatIsDeterministic) {
   const Operation& operation = attention_backward_operation();
   EXPECT_TRUE(operation.near_kind(kTraining, 1)->as<P>().deterministic);
-  const P deterministic = with(kTraining, [](P& p) { p.deterministic = true; });
+  const P deterministic = with(kTraining, &P::deterministic, true);
   for (int i = 0; i < 3; ++i) {
     const auto near = operation.near_kind(deterministic, i);
     EXPECT_TRUE(!near || near->as<P>().deterministic);
@@ -95,7 +84,7 @@ TEST(AttentionBackwardProblem, AnyProblemMayTakeWhatIsDeterministic) {
 TEST(AttentionBackwardSpace, HoldsEveryLegalChoiceOnce) {
   for (const int sm_arch : {80, 90, 120}) {
     for (const bool deterministic : {false, true}) {
-      const P problem = with(kTraining, [&](P& p) { p.deterministic = deterministic; });
+      const P problem = with(kTraining, &P::deterministic, deterministic);
       const SearchSpace space = enumerate_space(problem, device_of(sm_arch), {});
       EXPECT_GT(space.variants.size(), 20U);
       EXPECT_LT(space.variants.size(), 500U);
@@ -127,20 +116,15 @@ TEST(AttentionBackwardSpace, RestrictionsChooseAmongFormsAndTiles) {
 }
 
 TEST(AttentionBackwardSpace, SaysWhyAVariantIsDropped) {
-  const auto two_pass = [](auto change) {
-    V variant = kTwoPass;
-    change(variant);
-    return variant;
-  };
   const std::pair<V, std::string> dropped[] = {
       {{.dq_sum = DqSum::none}, "form"},
       {{.form = BackwardForm::two_pass}, "form"},
       {{.query_tile_m = 128}, "query_axes"},
-      {two_pass([](V& v) { v.query_order = Order::sawtooth; }), "query_axes"},
+      {with(kTwoPass, &V::query_order, Order::sawtooth), "query_axes"},
       {{.tile_n = 48}, "tile_shape"},
       {{.rows_at_once = 48}, "tile_shape"},
       {{.column_groups = 3}, "tile_shape"},
-      {two_pass([](V& v) { v.keys_at_once = 48; }), "tile_shape"},
+      {with(kTwoPass, &V::keys_at_once, 48), "tile_shape"},
       {{.dq_sum = DqSum::ordered, .wide_adds = true}, "wide_adds"},
       {{.dq_sum = DqSum::ordered, .order = QOrder::rotated}, "turns"},
       {{.workers = 132}, "worker_count"},
@@ -150,35 +134,25 @@ TEST(AttentionBackwardSpace, SaysWhyAVariantIsDropped) {
       {{.tile_n = 128, .rows_at_once = 64}, "registers"},
   };
   for (const auto& [variant, constraint] : dropped) {
-    const auto found = check_constraints(kTraining, variant, device_of(90));
-    ASSERT_TRUE(found) << to_key(variant);
-    EXPECT_EQ(found->constraint, constraint) << found->reason;
+    EXPECT_EQ(dropped_by(kTraining, variant, 90), constraint) << to_key(variant);
   }
-  const P deterministic = with(kTraining, [](P& p) { p.deterministic = true; });
-  EXPECT_EQ(check_constraints(deterministic, V{}, device_of(90))->constraint, "deterministic");
-  EXPECT_EQ(check_constraints(kTraining, V{.wide_adds = true}, device_of(80))->constraint,
-            "wide_adds");
-  const P ungrouped = with(kTraining, [](P& p) { p.heads_kv = 16; });
-  EXPECT_EQ(check_constraints(ungrouped, V{.order = QOrder::sawtooth}, device_of(90))->constraint,
-            "local_walks");
-  const P short_walk = with(kTraining, [](P& p) {
-    p.heads_kv = 16;
-    p.seq_q = 128;
-  });
-  EXPECT_EQ(check_constraints(short_walk, V{.parts = 3}, device_of(90))->constraint, "parts");
-  const P large = with(kTraining, [](P& p) { p.seq_kv = 1 << 20; });
-  EXPECT_EQ(check_constraints(large, V{.parts = 2}, device_of(90))->constraint, "parts");
+  const P deterministic = with(kTraining, &P::deterministic, true);
+  EXPECT_EQ(dropped_by(deterministic, V{}, 90), "deterministic");
+  EXPECT_EQ(dropped_by(kTraining, V{.wide_adds = true}, 80), "wide_adds");
+  const P ungrouped = with(kTraining, &P::heads_kv, 16);
+  EXPECT_EQ(dropped_by(ungrouped, V{.order = QOrder::sawtooth}, 90), "local_walks");
+  const P short_walk = with(kTraining, &P::heads_kv, 16, &P::seq_q, 128);
+  EXPECT_EQ(dropped_by(short_walk, V{.parts = 3}, 90), "parts");
+  const P large = with(kTraining, &P::seq_kv, 1 << 20);
+  EXPECT_EQ(dropped_by(large, V{.parts = 2}, 90), "parts");
 }
 
 TEST(AttentionBackwardSpace, TheDefaultIsLegalOnEveryChip) {
   for (const int sm_arch : {80, 86, 90, 120, 121}) {
     for (int head_dim = 16; head_dim <= 256; head_dim += head_dim < 128 ? 16 : 32) {
       for (const bool deterministic : {false, true}) {
-        const P problem = with(kTraining, [&](P& p) {
-          p.head_dim = head_dim;
-          p.head_dim_v = head_dim == 192 ? 128 : head_dim;
-          p.deterministic = deterministic;
-        });
+        const P problem = with(kTraining, &P::head_dim, head_dim, &P::head_dim_v,
+                               head_dim == 192 ? 128 : head_dim, &P::deterministic, deterministic);
         const Variant usual = default_variant(Problem(problem), device_of(sm_arch));
         const auto broken = check_constraints(problem, usual, device_of(sm_arch));
         EXPECT_FALSE(broken) << to_string(Problem(problem)) << " sm_" << sm_arch << ": "
@@ -288,11 +262,8 @@ TEST(AttentionBackwardLaunch, ChoicesOfTheLaunchShareAKernel) {
 /// The kernels of a chip for one head_dim, in each form that its default has.
 void expect_defaults_compile_clean(int sm_arch, int head_dim, int head_dim_v, bool deterministic) {
   const Generator generator({});
-  const P problem = with(kTraining, [&](P& p) {
-    p.head_dim = head_dim;
-    p.head_dim_v = head_dim_v;
-    p.deterministic = deterministic;
-  });
+  const P problem = with(kTraining, &P::head_dim, head_dim, &P::head_dim_v, head_dim_v,
+                         &P::deterministic, deterministic);
   const Variant variant = default_variant(Problem(problem), device_of(sm_arch));
   const CompiledKernel kernel = generator.compile(problem, variant, sm_arch);
   EXPECT_EQ(kernel.entry, kBackwardKeyPass);
@@ -347,12 +318,8 @@ class AttentionBackwardModel : public ::testing::Test {
 
   const std::unique_ptr<Predictor> model_ =
       attention_backward_operation().model()->make_predictor(load_profile("h200"));
-  const P long_ = with(kTraining, [](P& p) {
-    p.batch = 1;
-    p.heads_kv = 16;
-    p.seq_q = p.seq_kv = 16384;
-    p.causal = false;
-  });
+  const P long_ = with(kTraining, &P::batch, 1, &P::heads_kv, 16, &P::seq_q, 16384, &P::seq_kv,
+                       16384, &P::causal, false);
   /// As measured (experiments/attention_backward, "Portable family").
   const V atomic_{.tile_m = 32, .tile_n = 128, .warps = 8, .wide_adds = true};
 };
@@ -378,12 +345,8 @@ TEST_F(AttentionBackwardModel, IsNearTheRatesMeasuredOnAnH100) {
   const std::unique_ptr<Predictor> model =
       attention_backward_operation().model()->make_predictor(load_profile("h100"));
   const auto rate = [&](const backward::KeyTiles& tiles, int ctas_per_sm) {
-    const P problem = with(long_, [&](P& p) {
-      p.batch = 4;
-      p.seq_q = p.seq_kv = 4096;
-      p.head_dim = tiles.head_dim;
-      p.head_dim_v = tiles.value_dim;
-    });
+    const P problem = with(long_, &P::batch, 4, &P::seq_q, 4096, &P::seq_kv, 4096, &P::head_dim,
+                           tiles.head_dim, &P::head_dim_v, tiles.value_dim);
     const V variant{.tile_m = tiles.tile_m,
                     .tile_n = tiles.tile_n,
                     .warps = tiles.warps,
@@ -403,7 +366,7 @@ TEST_F(AttentionBackwardModel, IsNearTheRatesMeasuredOnAnH100) {
 }
 
 TEST_F(AttentionBackwardModel, RanksFormsAsMeasured) {
-  const P causal = with(long_, [](P& p) { p.causal = true; });
+  const P causal = with(long_, &P::causal, true);
   V ordered = atomic_;
   ordered.dq_sum = DqSum::ordered;
   ordered.wide_adds = false;
@@ -420,7 +383,7 @@ TEST_F(AttentionBackwardModel, RanksFormsAsMeasured) {
 }
 
 TEST_F(AttentionBackwardModel, SawtoothMissesLessWhereAHeadExceedsL2) {
-  const P longer = with(long_, [](P& p) { p.seq_q = p.seq_kv = 131072; });
+  const P longer = with(long_, &P::seq_q, 131072, &P::seq_kv, 131072);
   V sawtooth = atomic_;
   sawtooth.persistence = Persistence::persistent;
   const Prediction cyclic = predict(longer, sawtooth);

@@ -121,10 +121,7 @@ TEST_F(ServingAttentionDispatch, ProgramsLaunchItThroughTheRuntime) {
   ServingAttentionProblem largest = kDecode;
   largest.batch = 600;
   record(largest, kRanges, 4000.0);
-  RuntimeOptions options;
-  options.database = database_;
-  options.exported = export_all();
-  options.may_compile = false;
+  RuntimeOptions options{.database = database_, .exported = export_all(), .may_compile = false};
   Runtime runtime(options);
   for (const int batch : {8, 4, 600, 12}) {
     const ServingAttentionCall one = call(batch);
@@ -234,10 +231,7 @@ TEST_F(ServingAttentionWithAppend, AWorkspaceOfTheCallerIsUsedAndNothingElse) {
 }
 
 TEST_F(ServingAttentionWithAppend, WhereNothingMayBeCompiledAppendingSaysSo) {
-  RuntimeOptions strict;
-  strict.database = database_;
-  strict.exported = export_all();
-  strict.may_compile = false;
+  RuntimeOptions strict{.database = database_, .exported = export_all(), .may_compile = false};
   Runtime runtime(strict);
   EXPECT_THAT([&] { runtime.attention(appending(), nullptr); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("may_compile")));

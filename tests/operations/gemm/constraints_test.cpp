@@ -3,6 +3,7 @@
 #include "core/operation.h"
 #include "operations/gemm/group_places.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 #include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
@@ -129,11 +130,8 @@ TEST(GemmConstraints, HopperTakesOddRowsOfSixteenBitTypesWithoutGroups) {
 }
 
 GemmProblem fp8(Scaling scaling, Accuracy accuracy) {
-  GemmProblem problem = problem_of(4096, 4096, 4096);
-  problem.dtype = DType::e4m3;
-  problem.scaling = scaling;
-  problem.accuracy = accuracy;
-  return problem;
+  return with(problem_of(4096, 4096, 4096), &GemmProblem::dtype, DType::e4m3, &GemmProblem::scaling,
+              scaling, &GemmProblem::accuracy, accuracy);
 }
 
 TEST(GemmConstraints, Fp8IsSummedAsExactlyAsAsked) {
@@ -306,10 +304,7 @@ TEST(GemmProblem, IsValidated) {
 }
 
 GemmProblem grouped(GemmGroups groups) {
-  GemmProblem problem = problem_of(1024, 4096, 4096);
-  problem.batch = 8;
-  problem.groups = groups;
-  return problem;
+  return with(problem_of(1024, 4096, 4096), &GemmProblem::batch, 8, &GemmProblem::groups, groups);
 }
 
 TEST(GemmConstraints, GroupsTakePersistentKernelsWithoutPartsOfK) {

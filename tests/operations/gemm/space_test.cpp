@@ -2,6 +2,7 @@
 // The default space of GEMM, by the constraints alone.
 #include "core/operation.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/gemm_problem.h>
@@ -26,28 +27,19 @@ DeviceInfo h200() {
 }
 
 DeviceInfo gb10() {
-  DeviceInfo device = h200();
-  device.sm_arch = 121;
-  device.sm_count = 48;
-  device.smem_per_cta_bytes = 101376;
-  device.smem_per_sm_bytes = 102400;
-  device.max_threads_per_sm = 1536;
-  return device;
+  return with(h200(), &DeviceInfo::sm_arch, 121, &DeviceInfo::sm_count, 48,
+              &DeviceInfo::smem_per_cta_bytes, 101376, &DeviceInfo::smem_per_sm_bytes, 102400,
+              &DeviceInfo::max_threads_per_sm, 1536);
 }
 
 GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
 
 GemmProblem odd_product(int m, int n, int k) {
-  GemmProblem problem = product(m, n, k);
-  problem.alignment_bytes = 2;
-  return problem;
+  return with(product(m, n, k), &GemmProblem::alignment_bytes, 2);
 }
 
 GemmProblem grouped(GemmGroups groups, int m) {
-  GemmProblem problem = product(m, 4096, 7168);
-  problem.batch = 8;
-  problem.groups = groups;
-  return problem;
+  return with(product(m, 4096, 7168), &GemmProblem::batch, 8, &GemmProblem::groups, groups);
 }
 
 bool any(const SearchSpace& space, bool (*predicate)(const GemmVariant&)) {
@@ -56,11 +48,8 @@ bool any(const SearchSpace& space, bool (*predicate)(const GemmVariant&)) {
 }
 
 GemmProblem fp8_projection(Scaling scaling, Accuracy accuracy) {
-  GemmProblem problem = product(4096, 16384, 2560);
-  problem.dtype = DType::e4m3;
-  problem.scaling = scaling;
-  problem.accuracy = accuracy;
-  return problem;
+  return with(product(4096, 16384, 2560), &GemmProblem::dtype, DType::e4m3, &GemmProblem::scaling,
+              scaling, &GemmProblem::accuracy, accuracy);
 }
 
 TEST(GemmSpace, Fp8HasKernelsOfBothFamiliesForEveryRecipe) {
@@ -231,8 +220,7 @@ TEST(GemmSpace, WrongRestrictionsAreRefused) {
   attention_axis.restrictions["order"] = {std::string("cyclic")};
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { space_of(attention_axis); }),
               HasSubstr("k_order"));
-  SpaceOptions with_warps;
-  with_warps.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 4}};
+  SpaceOptions with_warps{.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 4}}};
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { space_of(with_warps); }),
               HasSubstr("--warps-m"));
 }

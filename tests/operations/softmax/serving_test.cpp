@@ -54,10 +54,7 @@ TEST_F(SoftmaxServing, IsLookedUpByTheNearestShapeThatIsLegal) {
 }
 
 TEST_F(SoftmaxServing, ProgramsLaunchItThroughTheRuntime) {
-  RuntimeOptions options;
-  options.database = database_;
-  options.exported = export_all();
-  options.may_compile = false;
+  RuntimeOptions options{.database = database_, .exported = export_all(), .may_compile = false};
   Runtime runtime(options);
   void* const memory = reinterpret_cast<void*>(std::uintptr_t{1} << 20U);
   const SoftmaxParams params{memory, memory, 1000, 1000, 4095, 1000};

@@ -6,8 +6,8 @@
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
 #include "model/streaming_predictor.h"
+#include "tests/support/chips.h"
 #include "tests/support/test.h"
-#include "tests/templates/attention/portable/chips.h"
 #include <swr/generator.h>
 
 namespace swr {
@@ -41,13 +41,10 @@ TEST(SoftmaxSpace, SaysWhyAVariantIsDropped) {
       {{.vector = 8, .held = 1, .order = Order::sawtooth}, "second_reading"},
   };
   for (const auto& [variant, constraint] : dropped) {
-    const auto found = check_constraints(kNarrow, variant, device_of(90));
-    ASSERT_TRUE(found) << to_key(variant);
-    EXPECT_EQ(found->constraint, constraint) << found->reason;
+    EXPECT_EQ(dropped_by(kNarrow, variant, 90), constraint) << to_key(variant);
   }
   for (const SoftmaxProblem& problem : {kWide, kNarrow}) {
-    EXPECT_FALSE(check_constraints(problem, default_variant(Problem(problem), device_of(80)),
-                                   device_of(80)));
+    EXPECT_EQ(dropped_by(problem, default_variant(Problem(problem), device_of(80)), 80), "");
   }
 }
 

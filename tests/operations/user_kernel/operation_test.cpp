@@ -233,35 +233,15 @@ TEST(UserKernel, RefusesValuesThatTheSpecDoesNotHave) {
 }
 
 /// Says back what it was asked.
-class EchoEvaluator final : public Evaluator {
+class EchoEvaluator final : public test::PlainEvaluator {
  public:
   const DeviceInfo& device() const override { return device_; }
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override {
     asked = problem;
     entries = kernel.further_entries;
-    VariantResult result;
-    result.variant = variant;
-    result.state = ResultState::correctness;
-    result.outcome = Measurement{};
-    return result;
-  }
-
-  std::vector<CounterReading> count(const Problem& /*problem*/,
-                                    std::span<const Contender> contenders) override {
-    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
-  }
-  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
-                                            std::span<const Contender> contenders) override {
-    return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
-  }
-  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
-                                          std::span<const Contender> contenders) override {
-    return no_power(contenders);
-  }
-  RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
-                  const RaceOptions& /*options*/) override {
-    return {};
+    return VariantResult{
+        .variant = variant, .state = ResultState::correctness, .outcome = Measurement{}};
   }
 
   DeviceInfo device_ = limits();
@@ -283,7 +263,7 @@ TEST(UserKernel, ReachesTheMeasuringProcess) {
 // Tuning a user's kernel with NVRTC and the store as they are; only the GPU is faked.
 
 /// Larger blocks are faster; the slow mode is.
-class BlockEvaluator final : public Evaluator {
+class BlockEvaluator final : public test::PlainEvaluator {
  public:
   const DeviceInfo& device() const override { return device_; }
 
@@ -302,54 +282,23 @@ class BlockEvaluator final : public Evaluator {
     return result;
   }
 
-  std::vector<CounterReading> count(const Problem& /*problem*/,
-                                    std::span<const Contender> contenders) override {
-    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
-  }
-  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
-                                            std::span<const Contender> contenders) override {
-    return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
-  }
-  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
-                                          std::span<const Contender> contenders) override {
-    return no_power(contenders);
-  }
-  RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
-                  const RaceOptions& /*options*/) override {
-    return {};
-  }
-
   DeviceInfo device_ = test::fictional_device();
   int evaluated = 0;
-};
-
-class SilentProgress final : public Progress {
- public:
-  void begin(const std::string& /*title*/, std::size_t /*total*/) override {}
-  void advance(const VariantResult& /*result*/) override {}
-  void end() override {}
 };
 
 TEST(UserKernelTuning, StoresAndFindsTheBestOfASpec) {
   const TempDirectory directory;
   const Operation& scale = register_kernel(test::scale_spec("tuned_scale"));
   const Problem problem = kernel_problem(scale, {{"n", 4096}});
-  GeneratorOptions generator_options;
-  generator_options.cache_dir = directory / "cache";
+  GeneratorOptions generator_options{.cache_dir = directory / "cache"};
   const Generator generator(generator_options);
   BlockEvaluator evaluator;
   {
     Store store(directory / "tuned.db", Store::Mode::read_write);
-    TuneOptions options;
-    options.compile_threads = 2;
-    options.provenance = Provenance::predicted;
-    options.run_id = store.begin_run({.command = "test",
-                                      .swr_version = "0",
-                                      .templates_digest = "digest",
-                                      .nvrtc_version = "0.0",
-                                      .driver_version = "",
-                                      .l2_state = ""});
-    SilentProgress progress;
+    TuneOptions options{.compile_threads = 2,
+                        .provenance = Provenance::predicted,
+                        .run_id = store.begin_run({.command = "test"})};
+    QuietProgress progress;
     const TuneReport report = tune(problem, evaluator, generator, store, options, progress);
     EXPECT_EQ(report.kernels_compiled, 5U) << "splits share a cubin";
     EXPECT_EQ(evaluator.evaluated, 10);

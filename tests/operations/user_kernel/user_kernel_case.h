@@ -17,15 +17,14 @@ inline constexpr const char* kScaleSource =
 
 /// y = 3 x, with a parameter of each kind.
 inline KernelSpec scale_spec(const std::string& name = "scale") {
-  KernelSpec spec;
-  spec.name = name;
-  spec.source_file = "scale.cu";
-  spec.source = kScaleSource;
-  spec.sizes = {{"n", 1000}};
-  spec.parameters = {{"block_size_x", {"32", "64", "128", "2048"}, "64"},
-                     {"mode", {"fast", "slow"}},
-                     {"split", {"1", "2"}, {}, ParameterUse::launch}};
-  spec.constraints = {"mode == 'fast' or block_size_x <= 64"};
+  KernelSpec spec{.name = name,
+                  .source_file = "scale.cu",
+                  .source = kScaleSource,
+                  .sizes = {{"n", 1000}},
+                  .parameters = {{"block_size_x", {"32", "64", "128", "2048"}, "64"},
+                                 {"mode", {"fast", "slow"}},
+                                 {"split", {"1", "2"}, {}, ParameterUse::launch}},
+                  .constraints = {"mode == 'fast' or block_size_x <= 64"}};
   spec.arguments = {{.name = "y", .type = "float*", .size = "n", .is_output = true},
                     {.name = "x", .type = "const float*", .size = "n", .fill = KernelFill::random},
                     {.name = "factor", .type = "float", .value = "3"},

@@ -15,24 +15,22 @@ namespace swr {
 namespace {
 
 GpuProfile round_profile() {
-  GpuProfile profile;
-  profile.device = {.name = "Fictional Round",
-                    .sm_arch = 121,
-                    .sm_count = 100,
-                    .l2_bytes = 32LL << 20,
-                    .dram_gb_per_s = 2000.0,
-                    .smem_per_cta_bytes = 100 * 1024,
-                    .smem_per_sm_bytes = 128 * 1024,
-                    .smem_reserved_per_cta_bytes = 1024,
-                    .registers_per_sm = 65536,
-                    .max_threads_per_sm = 2048,
-                    .max_ctas_per_sm = 32};
-  profile.clock_mhz = 1000.0;
-  profile.matrix_flop_per_clock_per_sm = 1000.0;
-  profile.exp2_per_clock_per_sm = 16.0;
-  profile.l2_gb_per_s = 5000.0;
-  profile.dram_efficiency = 0.5;
-  return profile;
+  return GpuProfile{.device = {.name = "Fictional Round",
+                               .sm_arch = 121,
+                               .sm_count = 100,
+                               .l2_bytes = 32LL << 20,
+                               .dram_gb_per_s = 2000.0,
+                               .smem_per_cta_bytes = 100 * 1024,
+                               .smem_per_sm_bytes = 128 * 1024,
+                               .smem_reserved_per_cta_bytes = 1024,
+                               .registers_per_sm = 65536,
+                               .max_threads_per_sm = 2048,
+                               .max_ctas_per_sm = 32},
+                    .clock_mhz = 1000.0,
+                    .matrix_flop_per_clock_per_sm = 1000.0,
+                    .exp2_per_clock_per_sm = 16.0,
+                    .l2_gb_per_s = 5000.0,
+                    .dram_efficiency = 0.5};
 }
 
 /// 4 * 1024^2 * 64 * 16 = 4.295 GFLOP over 8 MiB of Q, K, V and O: 512 FLOP per byte.
@@ -124,10 +122,8 @@ TEST(Analysis, HopperKernelsHaveTheRoofOfWgmma) {
 }
 
 VariantResult counted(const Variant& variant, const AccessCounters& accesses) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.variant = variant;
-  result.outcome = Measurement{.median_us = 1.0, .accesses = accesses};
-  return result;
+  return VariantResult{.variant = variant,
+                       .outcome = Measurement{.median_us = 1.0, .accesses = accesses}};
 }
 
 /// Every load of a warp meets in one bank; half of each sector is used.
@@ -153,9 +149,7 @@ TEST(MemoryAccess, RatiosAreOverAllKindsThatTookPlace) {
 }
 
 TEST(MemoryAccess, AKindThatTheChipCountsInPartIsLeftOut) {
-  AccessCounters accesses;
-  accesses.smem_load_wavefronts = 9;
-  accesses.global_load_sectors = 9;
+  AccessCounters accesses{.smem_load_wavefronts = 9, .global_load_sectors = 9};
   EXPECT_THAT(smem_accesses(accesses), IsEmpty());
   EXPECT_THAT(global_accesses(accesses), IsEmpty());
   EXPECT_FALSE(conflicts_per_wavefront(accesses));
@@ -198,8 +192,7 @@ TEST(MemoryAccess, SaysWhereNothingIsToBeGained) {
 }
 
 TEST(MemoryAccess, SaysWhyNothingIsKnown) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.outcome = Prediction{};
+  VariantResult result{.variant = AttentionVariant{}, .outcome = Prediction{}};
   EXPECT_EQ(accesses_unknown_because(result), "nothing was measured");
   EXPECT_TRUE(accesses_json(AttentionProblem{}, result).is_null());
   result.outcome = Measurement{};

@@ -66,11 +66,10 @@ int make(const char* out, const char* file) {
                                             .nvrtc_version = "13.0",
                                             .driver_version = "13.0",
                                             .l2_state = "warm"});
-  VariantResult failure{.variant = AttentionVariant{}};
-  failure.variant = AttentionVariant{.tile_m = 48, .tile_n = 48, .warps = 3};
-  failure.state = ResultState::compile;
-  failure.detail = kHostile;
-  failure.outcome = Measurement{};
+  VariantResult failure{.variant = AttentionVariant{.tile_m = 48, .tile_n = 48, .warps = 3},
+                        .state = ResultState::compile,
+                        .detail = kHostile,
+                        .outcome = Measurement{}};
   long long measurements = 0;
   for (int round = 0; measurements < kMeasurements; ++round) {
     for (RecordedSpace space : spaces) {

@@ -342,10 +342,8 @@ std::vector<int> ends_of(const GemmParams& params, GemmGroups form, const GemmSc
 
 void expect_each_row_once(GemmGroups form, const std::vector<int>& counts, GemmSchedule schedule) {
   const Rows rows = rows_of(form, counts);
-  GemmParams params;
-  params.m = rows.m;
-  params.batch = static_cast<int>(counts.size());
-  params.groups = rows.numbers.data();
+  GemmParams params{
+      .m = rows.m, .batch = static_cast<int>(counts.size()), .groups = rows.numbers.data()};
   schedule.m = params.m;
   schedule.batch = params.batch;
   const std::vector<int> table = ends_of(params, form, schedule);
@@ -419,10 +417,8 @@ TEST(GroupedGemmSchedule, EveryRowOfEveryItemIsComputedOnce) {
 
 TEST(GroupedGemmSchedule, NumbersThatCannotBeRightNameNoRowOutsideOfA) {
   constexpr std::array kNumbers{-5, 40, 1 << 30, 7, -9};
-  GemmParams params;
-  params.m = 100;
-  params.batch = static_cast<int>(kNumbers.size());
-  params.groups = kNumbers.data();
+  GemmParams params{
+      .m = 100, .batch = static_cast<int>(kNumbers.size()), .groups = kNumbers.data()};
   for (const GemmGroups form : {GemmGroups::offsets, GemmGroups::masked}) {
     for (int item = 0; item < params.batch; ++item) {
       const GroupRows rows = group_rows(params, form, item);

@@ -468,14 +468,13 @@ TEST(ServingSchedule, LengthsComeFromWhateverIsGiven) {
   const std::vector<int> indptr{0, 3, 3, 4};
   const std::vector<int> last{5, 1, 16};
   const std::vector<int> indices{7, 8, 9, 2};
-  ServingAttentionParams params;
-  params.batch = 3;
-  params.max_seq_q = 1;
-  params.max_seq_kv = 1000;
-  params.pages = {.indptr = indptr.data(),
-                  .indices = indices.data(),
-                  .last_page_len = last.data(),
-                  .page_size = 16};
+  ServingAttentionParams params{.batch = 3,
+                                .max_seq_q = 1,
+                                .max_seq_kv = 1000,
+                                .pages = {.indptr = indptr.data(),
+                                          .indices = indices.data(),
+                                          .last_page_len = last.data(),
+                                          .page_size = 16}};
   EXPECT_EQ(key_length(params, 0), 37);
   EXPECT_EQ(key_length(params, 1), 0);
   EXPECT_EQ(key_length(params, 2), 16);

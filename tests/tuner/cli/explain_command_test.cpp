@@ -20,8 +20,7 @@ constexpr long long kReadBytes = 24LL << 20;
 
 VariantResult measured(const AttentionVariant& variant, double median_us,
                        long long dram_read_bytes) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.variant = variant;
+  VariantResult result{.variant = variant};
   result.resources.registers_per_thread = 168;
   result.smem_bytes = smem_bytes(kProblem, variant);
   result.ctas_per_sm = 1;
@@ -56,8 +55,7 @@ class Explain : public ::testing::Test {
   std::string run_program(std::vector<std::string> arguments,
                           const std::vector<std::string>& more) {
     arguments.insert(arguments.end(), more.begin(), more.end());
-    Environment environment;
-    environment.cache_dir = (directory_ / "cache").string();
+    Environment environment{.cache_dir = (directory_ / "cache").string()};
     std::ostringstream out;
     std::ostringstream err;
     code_ = run(arguments, environment, out, err);

@@ -37,8 +37,7 @@ struct Case {
 class OneTruth : public ::testing::Test {
  protected:
   std::string run_program(const Arguments& arguments) {
-    Environment environment;
-    environment.cache_dir = (directory_ / "cache").string();
+    Environment environment{.cache_dir = (directory_ / "cache").string()};
     std::ostringstream out;
     std::ostringstream err;
     EXPECT_EQ(run(arguments + Arguments{"--db", database_.string()}, environment, out, err), 0)
@@ -99,8 +98,7 @@ class OneTruth : public ::testing::Test {
 
   void record(const Problem& problem, const std::string& gpu, const Variant& variant,
               double median_us) {
-    VariantResult result;
-    result.variant = variant;
+    VariantResult result{.variant = variant};
     result.resources.registers_per_thread = 128;
     result.smem_bytes = smem_bytes(problem, variant);
     result.ctas_per_sm = 1;

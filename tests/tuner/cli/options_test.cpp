@@ -301,8 +301,7 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 std::string chosen(const Variables& variables, const std::string& asked = "") {
-  Environment environment;
-  environment.launcher = variables;
+  Environment environment{.launcher = variables};
   return to_string(choose_shard(asked, environment).shard);
 }
 
@@ -478,8 +477,7 @@ namespace swr::cli {
 namespace {
 
 TEST(Environment, SwrVariablesWinOverXdgAndXdgOverHome) {
-  Environment environment;
-  environment.home = "/users/ada";
+  Environment environment{.home = "/users/ada"};
   EXPECT_EQ(default_database(environment), "/users/ada/.local/share/swr/tuned.db");
   EXPECT_EQ(default_cache_dir(environment), "/users/ada/.cache/swr");
   environment.xdg_data_home = "/data";

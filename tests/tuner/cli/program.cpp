@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
+#include <pty.h>
 #include <stdexcept>
 #include <string>
 #include <sys/wait.h>
@@ -23,6 +24,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
+[[noreturn]] void become_program(std::vector<std::string> arguments,
+                                 std::vector<std::string> environment) {
+  arguments.insert(arguments.begin(), SWR_TUNE_PROGRAM);
+  execve(SWR_TUNE_PROGRAM, pointers(arguments).data(), pointers(environment).data());
+  _exit(127);
+}
+
 }  // namespace
 
 std::string kept_folder(const std::string& name) {
@@ -33,11 +41,6 @@ std::string kept_folder(const std::string& name) {
 Program::Program(const std::vector<std::string>& arguments,
                  const std::vector<std::string>& environment, const std::filesystem::path& scratch)
     : out_file_(scratch / "stdout.txt") {
-  std::vector<std::string> argument_texts{SWR_TUNE_PROGRAM};
-  argument_texts.insert(argument_texts.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> environment_texts = environment;
-  const std::vector<char*> argv = pointers(argument_texts);
-  const std::vector<char*> envp = pointers(environment_texts);
   std::array<int, 2> pipe_ends{};
   if (pipe(pipe_ends.data()) != 0) {
     throw std::runtime_error("no pipe for the child");
@@ -49,8 +52,7 @@ Program::Program(const std::vector<std::string>& arguments,
     dup2(pipe_ends[1], STDERR_FILENO);
     close(pipe_ends[0]);
     close(pipe_ends[1]);
-    execve(argv[0], argv.data(), envp.data());
-    _exit(127);
+    become_program(arguments, environment);
   }
   close(pipe_ends[1]);
   err_pipe_ = pipe_ends[0];
@@ -91,6 +93,63 @@ ProgramResult Program::finish() {
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
           .out = {std::istreambuf_iterator<char>(out), {}},
           .err = err_};
+}
+
+TerminalProgram::TerminalProgram(const std::vector<std::string>& arguments,
+                                 const std::vector<std::string>& environment, int columns) {
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = static_cast<unsigned short>(columns);
+  child_ = forkpty(&terminal_, nullptr, nullptr, &size);
+  if (child_ < 0) {
+    throw std::runtime_error("no terminal for the child");
+  }
+  if (child_ == 0) {
+    become_program(arguments, environment);
+  }
+}
+
+TerminalProgram::~TerminalProgram() {
+  close(terminal_);
+  if (child_ > 0) {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+}
+
+bool TerminalProgram::read_some() {
+  std::array<char, 4096> buffer{};
+  const ssize_t count = read(terminal_, buffer.data(), buffer.size());
+  if (count <= 0) {
+    return false;  // EIO once the program has ended.
+  }
+  text_.append(buffer.data(), static_cast<std::size_t>(count));
+  // The terminal turns each end of a line into two characters.
+  for (std::size_t at = text_.find("\r\n"); at != text_.npos; at = text_.find("\r\n")) {
+    text_.erase(at, 1);
+  }
+  return true;
+}
+
+void TerminalProgram::wait_for(const std::string& text) {
+  while (text_.find(text) == text_.npos && read_some()) {
+  }
+}
+
+void TerminalProgram::interrupt() const {
+  const char ctrl_c = '\x03';
+  if (write(terminal_, &ctrl_c, 1) != 1) {
+    throw std::runtime_error("the terminal takes no key");
+  }
+}
+
+int TerminalProgram::finish() {
+  while (read_some()) {
+  }
+  int status = 0;
+  waitpid(child_, &status, 0);
+  child_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace swr::test

@@ -1,15 +1,36 @@
 // SPDX-License-Identifier: MIT
-// Runs the built program as a child process with an environment of its own.
+// Runs the built program as a child process with an environment of its own, or on a terminal.
 #pragma once
 
-#include "tests/tuner/cli/arguments.h"
-
 #include <filesystem>
+#include <initializer_list>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
 namespace swr::test {
+
+/// Arguments of the program as a person writes them.
+class Arguments : public std::vector<std::string> {
+ public:
+  Arguments() = default;
+  /// The words between blanks.
+  Arguments(const std::string& line) {
+    std::istringstream words(line);
+    assign(std::istream_iterator<std::string>(words), {});
+  }
+  Arguments(const char* line) : Arguments(std::string(line)) {}
+  /// Each as it is, blanks and all.
+  Arguments(std::initializer_list<std::string> words) : vector(words) {}
+
+  Arguments& operator+=(const Arguments& more) {
+    insert(end(), more.begin(), more.end());
+    return *this;
+  }
+  friend Arguments operator+(Arguments first, const Arguments& more) { return first += more; }
+};
 
 struct ProgramResult {
   int exit_code = -1;
@@ -44,6 +65,33 @@ class Program {
   int err_pipe_ = -1;
   pid_t child_ = -1;
   std::string err_;
+};
+
+/// Standard output and standard error are one terminal of so many columns.
+class TerminalProgram {
+ public:
+  TerminalProgram(const std::vector<std::string>& arguments,
+                  const std::vector<std::string>& environment, int columns);
+  ~TerminalProgram();
+  TerminalProgram(const TerminalProgram&) = delete;
+  TerminalProgram& operator=(const TerminalProgram&) = delete;
+
+  /// Blocks until the terminal shows the text, or the program has ended.
+  void wait_for(const std::string& text);
+  /// As Ctrl-C: the terminal sends SIGINT to the program.
+  void interrupt() const;
+  /// Waits for the end; returns the exit code, or 128 + the signal.
+  int finish();
+
+  /// All that was written, with "\n" at the ends of lines.
+  const std::string& text() const { return text_; }
+
+ private:
+  bool read_some();
+
+  int terminal_ = -1;
+  pid_t child_ = -1;
+  std::string text_;
 };
 
 }  // namespace swr::test

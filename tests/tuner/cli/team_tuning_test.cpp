@@ -269,19 +269,6 @@ TEST_F(TeamTuningTest, CtrlCEndsAllGpusAfterTheVariantInHandAndALaterRunContinue
   expect_everything_once();
 }
 
-TEST_F(TeamTuningTest, UnequalGpusStoreNothing) {
-  const auto start = [&](const GpuChoice& gpu) {
-    DeviceInfo device = fictional_device();
-    device.sm_count -= gpu.ordinal;
-    return std::make_unique<FakeEvaluator>(device);
-  };
-  const auto failure = tune(2, {0, 1, 2, 3}, start);
-  ASSERT_TRUE(failure);
-  EXPECT_EQ(failure->code(), ErrorCode::invalid_argument);
-  EXPECT_THAT(failure->what(), HasSubstr("sm_count is 10 and 9"));
-  EXPECT_THAT(rows("SELECT id FROM run"), IsEmpty());
-}
-
 /// Waits before it measures anything.
 class GatedEvaluator final : public Evaluator {
  public:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a person sees on a terminal: widths, colours, Ctrl-C; and what shells and man get.
 #include "tests/tuner/cli/program_fixture.h"
-#include "tests/tuner/cli/terminal_program.h"
 
 #include <regex>
 #include <unistd.h>

@@ -173,8 +173,8 @@ TEST(GpuTeam, HandsEveryQuestionOnToItsGpu) {
   };
   constexpr int kOne[] = {0};
   run_team(kOne, counting(1), work);
-  EXPECT_THAT(answers, ElementsAre("a fake has no counters", "a fake counts no accesses",
-                                   "a fake has no power"));
+  EXPECT_THAT(answers, ElementsAre("a fake has no counters", "only a GPU counts accesses",
+                                   "only a GPU measures energy"));
 }
 
 TEST(GpuTeam, EveryPieceIsTunedOnceAndEveryGpuIsCheckedAroundItsPieces) {
@@ -387,8 +387,7 @@ TEST(GpuHistory, TheRecordHoldsEveryReference) {
 TEST(GpuHistory, MeasuresTheDefaultVariantOfTheReferenceProblem) {
   test::FakeEvaluator evaluator(test::fictional_device());
   evaluator.script = [](VariantResult& result) {
-    Measurement measurement;
-    measurement.median_us = 250.0;
+    Measurement measurement{.median_us = 250.0};
     measurement.after.temperature_c = 61;
     result.outcome = measurement;
   };
@@ -418,9 +417,7 @@ constexpr int kGpus[] = {0, 2};
 class TeamProgressing : public ::testing::Test {
  protected:
   static VariantResult with_state(ResultState state) {
-    VariantResult result{.variant = AttentionVariant{}};
-    result.state = state;
-    return result;
+    return VariantResult{.variant = AttentionVariant{}, .state = state};
   }
 
   std::ostringstream out_;

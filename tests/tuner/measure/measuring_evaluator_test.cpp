@@ -125,10 +125,7 @@ TEST(PowerMeter, GivesUpOnACounterThatDoesNotMove) {
 }
 
 CompiledKernel kernel_of_digest(const std::string& digest) {
-  CompiledKernel kernel;
-  kernel.entry = "entry";
-  kernel.cubin_digest = digest;
-  return kernel;
+  return CompiledKernel{.entry = "entry", .cubin_digest = digest};
 }
 
 class SharedKernelsTest : public ::testing::Test {

@@ -90,8 +90,7 @@ std::vector<double> ranked(const GemmProblem& problem, const std::vector<Variant
 /// Times as the model gives them for a kernel of the resources estimated.
 double predicted_us(const GemmProblem& problem, const Variant& variant) {
   PredictingEvaluator model(h200());
-  CompiledKernel kernel;
-  kernel.resources = estimated_resources(problem, variant.as<GemmVariant>());
+  CompiledKernel kernel{.resources = estimated_resources(problem, variant.as<GemmVariant>())};
   return model.evaluate(problem, variant, kernel).time_us();
 }
 
@@ -286,8 +285,7 @@ TEST(WorkAhead, WithoutThreadsNothingIsDone) {
 }
 
 CompiledKernel fake_kernel(int registers) {
-  CompiledKernel kernel;
-  kernel.cubin_digest = "abc";
+  CompiledKernel kernel{.cubin_digest = "abc"};
   kernel.resources.registers_per_thread = registers;
   return kernel;
 }

@@ -149,11 +149,9 @@ class IllGpu final : public Evaluator {
                 }};
   }
 
-  test::NoisyEvaluator healthy_{test::fictional_device(),
-                                [](const Variant& variant) {
-                                  return attention(variant).stages == kFastestStages ? 97.0 : 100.0;
-                                },
-                                1};
+  test::NoisyEvaluator healthy_{[](const Variant& variant) {
+    return attention(variant).stages == kFastestStages ? 97.0 : 100.0;
+  }};
   Fault fault_;
   int at_;
   int calls_ = 0;
@@ -168,12 +166,7 @@ class GpuFaults : public ::testing::Test {
     options.space.restrictions = {{"stages", {1LL, 2LL, 3LL}},
                                   {"order", {std::string("cyclic")}},
                                   {"persistence", {std::string("grid")}}};
-    options.run_id = store.begin_run({.command = "test",
-                                      .swr_version = "0",
-                                      .templates_digest = "digest",
-                                      .nvrtc_version = "0.0",
-                                      .driver_version = "",
-                                      .l2_state = ""});
+    options.run_id = store.begin_run({.command = "test"});
     QuietProgress progress;
     return tune(
         kProblem, gpu, [](const Variant&) { return CompiledKernel{}; }, store, options, progress);

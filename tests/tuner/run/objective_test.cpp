@@ -14,6 +14,8 @@
 namespace swr {
 namespace {
 
+using test::measured;
+
 const AttentionProblem kObjectiveProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
 
 VariantResult measured() {
@@ -101,13 +103,6 @@ const AttentionProblem kChoiceProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 6
 
 AttentionVariant choice_variant(int tile_n) { return {.tile_n = tile_n}; }
 
-VariantResult measured(int tile_n, double time_us) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.variant = choice_variant(tile_n);
-  result.outcome = Measurement{.samples_us = {time_us}, .median_us = time_us, .p95_us = time_us};
-  return result;
-}
-
 VariantResult with_traffic(VariantResult result, long long dram_bytes, long long l2_sectors) {
   std::get<Measurement>(result.outcome).counters =
       Counters{.sectors_demanded = l2_sectors, .dram_read_bytes = dram_bytes};
@@ -170,7 +165,6 @@ class MeasureEnergy : public ::testing::Test {
 
   std::vector<VariantResult> results_{measured(16, 10.0), measured(32, 20.0)};
   test::EnergyEvaluator gpu_{
-      test::fictional_device(),
       [](const Variant& variant) { return attention(variant).tile_n == 16 ? 10.0 : 20.0; },
       [](const Variant& variant) { return attention(variant).tile_n == 16 ? 600.0 : 200.0; }};
 };
@@ -265,22 +259,15 @@ class TuneFor : public ::testing::Test {
     Store store(path_, Store::Mode::read_write);
     const Generator generator({.cache_dir = directory_ / "cache"});
     options_.objective = {.objective = Objective(objective), .measures_energy = measures_energy};
-    options_.run_id = store.begin_run({.command = "test",
-                                       .swr_version = "0",
-                                       .templates_digest = "digest",
-                                       .nvrtc_version = "0.0",
-                                       .driver_version = "0.0",
-                                       .l2_state = "warm",
-                                       .objective = objective,
-                                       .conditions = "fake"});
+    options_.run_id = store.begin_run(
+        {.command = "test", .l2_state = "warm", .objective = objective, .conditions = "fake"});
     QuietProgress progress;
     gpu_.measured.clear();
     return tune(problem_, gpu_, generator, store, options_, progress);
   }
 
   Answer ask(const std::string& objective) const {
-    LookupOptions options;
-    options.objective = objective;
+    LookupOptions options{.objective = objective};
     return Lookup(path_, options).best(problem_, gpu_.device());
   }
 
@@ -288,7 +275,7 @@ class TuneFor : public ::testing::Test {
   std::filesystem::path path_ = directory_ / "tuned.db";
   AttentionProblem problem_{.seq_q = 512, .seq_kv = 512, .head_dim = 16};
   test::EnergyEvaluator gpu_{
-      test::fictional_device(), [](const Variant& variant) { return 10.0 + 0.1 * stages(variant); },
+      [](const Variant& variant) { return 10.0 + 0.1 * stages(variant); },
       [](const Variant& variant) { return 900.0 / (stages(variant) * stages(variant)); }};
   TuneOptions options_;
 };

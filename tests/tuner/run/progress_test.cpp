@@ -21,15 +21,11 @@ class Progressing : public ::testing::Test {
   }
 
   static VariantResult predicted(double time_us) {
-    VariantResult result{.variant = AttentionVariant{}};
-    result.outcome = Prediction{.time_us = time_us};
-    return result;
+    return VariantResult{.variant = AttentionVariant{}, .outcome = Prediction{.time_us = time_us}};
   }
 
   static VariantResult failed() {
-    VariantResult result{.variant = AttentionVariant{}};
-    result.state = ResultState::compile;
-    return result;
+    return VariantResult{.variant = AttentionVariant{}, .state = ResultState::compile};
   }
 
   std::ostringstream out_;
@@ -198,9 +194,7 @@ std::vector<Variant> variants(int count) {
 }
 
 CompiledKernel kernel_named_after(const Variant& variant) {
-  CompiledKernel kernel;
-  kernel.entry = std::to_string(attention(variant).workers);
-  return kernel;
+  return CompiledKernel{.entry = std::to_string(attention(variant).workers)};
 }
 
 TEST(CompileQueue, HandsOutKernelsInTheOrderWantedFromManyThreads) {

@@ -35,9 +35,7 @@ class RangeSearchTest : public ::testing::Test {
  protected:
   RangeSearchTest() : lengths_(lengths_between(1, 131072)) {
     for (const int length : lengths_) {
-      AttentionProblem problem;
-      problem.seq_q = length;
-      problem.seq_kv = length;
+      AttentionProblem problem{.seq_q = length, .seq_kv = length};
       problems_.emplace_back(problem);
     }
   }
@@ -45,12 +43,9 @@ class RangeSearchTest : public ::testing::Test {
   RangeSearch search() const { return {problems_, lengths_, fictional_hopper()}; }
 
   TuneReport report(std::size_t place, const TimeUs& time_us) const {
-    TuneReport report;
-    report.problem = problems_[place];
-    report.device = fictional_hopper();
+    TuneReport report{.problem = problems_[place], .device = fictional_hopper()};
     for (const AttentionVariant& variant : kVariants) {
-      VariantResult result;
-      result.variant = variant;
+      VariantResult result{.variant = variant};
       const double us = time_us(variant, lengths_[place]);
       result.state = us > 0 ? ResultState::ok : ResultState::launch;
       result.outcome = Measurement{.median_us = us, .p95_us = us};
@@ -180,13 +175,12 @@ TEST_F(RangeSearchTest, ALengthHasTheBestOfItsNeighboursTriedWhereTheyAreLegal) 
 
 /// A prediction of compute and memory that overlap, and of waiting.
 VariantResult predicted(double matrix_us, double dram_us, double latency_us, double time_us) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.outcome = Prediction{.time_us = time_us,
-                              .matrix_us = matrix_us,
-                              .dram_us = dram_us,
-                              .latency_us = latency_us,
-                              .relative_error = 0.1};
-  return result;
+  return VariantResult{.variant = AttentionVariant{},
+                       .outcome = Prediction{.time_us = time_us,
+                                             .matrix_us = matrix_us,
+                                             .dram_us = dram_us,
+                                             .latency_us = latency_us,
+                                             .relative_error = 0.1}};
 }
 
 TEST(RobustChoice, OfTiesTakesTheOneThatASlowerMemoryHurtsLeast) {

@@ -33,8 +33,7 @@ class RecordingProgress final : public Progress {
 class TunerStory : public ::testing::Test {
  protected:
   Generator make_generator() const {
-    GeneratorOptions options;
-    options.cache_dir = directory_ / "cache";
+    GeneratorOptions options{.cache_dir = directory_ / "cache"};
     return Generator(options);
   }
 
@@ -46,12 +45,7 @@ class TunerStory : public ::testing::Test {
     options_.compile_threads = 2;
     options_.provenance = Provenance::predicted;
     store_.emplace(directory_ / "tuned.db", Store::Mode::read_write);
-    options_.run_id = store_->begin_run({.command = "test",
-                                         .swr_version = "0",
-                                         .templates_digest = "digest",
-                                         .nvrtc_version = "0.0",
-                                         .driver_version = "",
-                                         .l2_state = ""});
+    options_.run_id = store_->begin_run({.command = "test"});
   }
 
   TuneReport tune_with(const Generator& generator) {
@@ -178,8 +172,7 @@ TEST_F(TunerStory, RecordsAKernelThatDoesNotCompileAndGoesOn) {
   std::filesystem::create_directories(overlay / "attention" / "portable");
   std::ofstream(overlay / "attention" / "portable" / "attention.cu")
       << "#error \"deliberately broken\"\n";
-  GeneratorOptions broken;
-  broken.template_overlay = overlay;
+  GeneratorOptions broken{.template_overlay = overlay};
   const TuneReport report = tune_with(Generator(broken));
   ASSERT_THAT(report.results, SizeIs(2));
   EXPECT_EQ(report.best(), nullptr);
@@ -251,7 +244,7 @@ TEST_F(MeasuredStory, DecidesInFinalsAndAnswersQueriesWithTheWinner) {
   const Generator generator = make_generator();
   std::vector<Variant> winners;
   for (unsigned long long seed = 1; seed <= 5; ++seed) {
-    test::NoisyEvaluator gpu(test::fictional_device(), true_time_us, seed);
+    test::NoisyEvaluator gpu(true_time_us, seed);
     options_.finals->seed = seed;
     const TuneReport report = tune(problem_, gpu, generator, *store_, options_, progress_);
     ASSERT_THAT(report.finalists, SizeIs(3)) << report.undecided_because;
@@ -274,9 +267,7 @@ TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt)
   options_.space.restrictions["stages"] = {1LL, 2LL};
   options_.search = {.strategy = StrategyKind::exhaustive, .max_variants = 2};
   // Slower than all others: it takes part whatever its time.
-  test::NoisyEvaluator gpu(
-      test::fictional_device(),
-      [&](const Variant& variant) { return variant == rival ? 20.0 : 10.0; }, 1);
+  test::NoisyEvaluator gpu([&](const Variant& variant) { return variant == rival ? 20.0 : 10.0; });
   const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
   ASSERT_THAT(report.finalists, SizeIs(2)) << report.undecided_because;
   EXPECT_EQ(report.finalists.back().result.variant, rival);
@@ -299,8 +290,7 @@ TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
   const KernelSource kernels = [](const Variant&) {
     return CompiledKernel{.sm_arch = 80, .resources = {.registers_per_thread = 64}};
   };
-  test::NoisyEvaluator gpu(
-      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  test::NoisyEvaluator gpu(10.0);
   for (const StrategyKind strategy : {StrategyKind::exhaustive, StrategyKind::random,
                                       StrategyKind::model, StrategyKind::learned}) {
     for (const std::size_t budget : {1U, 2U, 3U, 6U, 12U, 13U, 20U}) {
@@ -310,10 +300,6 @@ TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
         options_.rivals = has_neighbours ? neighbours : std::vector<Variant>{};
         for (const bool resumed : {false, true}) {
           options_.run_id = store_->begin_run({.command = "test",
-                                               .swr_version = "0",
-                                               .templates_digest = "digest",
-                                               .nvrtc_version = "0.0",
-                                               .driver_version = "0.0",
                                                .l2_state = "warm",
                                                .conditions = "fake",
                                                .starts_over = !resumed});
@@ -331,8 +317,7 @@ TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
 }
 
 TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
-  test::NoisyEvaluator gpu(
-      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  test::NoisyEvaluator gpu(10.0);
   gpu.excess_sectors = [](const Variant& variant) { return 1000LL * attention(variant).stages; };
   options_.finals.reset();
   tune(problem_, gpu, make_generator(), *store_, options_, progress_);
@@ -346,8 +331,7 @@ TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
 }
 
 TEST_F(MeasuredStory, CountsTheAccessesOfTheWinnerAndOfCheapFinalistsOnce) {
-  test::NoisyEvaluator gpu(
-      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  test::NoisyEvaluator gpu(10.0);
   const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
   EXPECT_EQ(gpu.access_counts, 1);
   for (const StoredResult& row : store_->results(problem_, gpu.device())) {
@@ -360,8 +344,7 @@ TEST_F(MeasuredStory, CountsTheAccessesOfTheWinnerAndOfCheapFinalistsOnce) {
 }
 
 TEST_F(MeasuredStory, CountsTheAccessesOfASlowWinnerAlone) {
-  test::NoisyEvaluator gpu(
-      test::fictional_device(), [](const Variant&) { return 50'000.0; }, 1);
+  test::NoisyEvaluator gpu(50'000.0);
   const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
   for (const StoredResult& row : store_->results(problem_, gpu.device())) {
     EXPECT_EQ(row.result.measurement()->accesses.has_value(),
@@ -370,8 +353,7 @@ TEST_F(MeasuredStory, CountsTheAccessesOfASlowWinnerAlone) {
 }
 
 TEST_F(MeasuredStory, CountsTheAccessesOfTheFastestWhereNothingIsDecided) {
-  test::NoisyEvaluator gpu(
-      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  test::NoisyEvaluator gpu(10.0);
   options_.finals.reset();
   const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
   for (const StoredResult& row : store_->results(problem_, gpu.device())) {
@@ -385,8 +367,7 @@ TEST_F(MeasuredStory, CountsTheAccessesOfTheFastestWhereNothingIsDecided) {
 }
 
 TEST_F(MeasuredStory, AProfilerThatFailsCostsTheAccessesAndNothingElse) {
-  test::NoisyEvaluator gpu(
-      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  test::NoisyEvaluator gpu(10.0);
   gpu.accesses_fail = true;
   const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
   ASSERT_NE(report.best(), nullptr);
@@ -399,8 +380,7 @@ TEST_F(MeasuredStory, AProfilerThatFailsCostsTheAccessesAndNothingElse) {
 }
 
 TEST_F(MeasuredStory, RanksByMedianWhenTheGpuThrottlesInTheFinals) {
-  test::NoisyEvaluator gpu(
-      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  test::NoisyEvaluator gpu(10.0);
   gpu.degraded_because = "the GPU throttles: hardware slowdown";
   const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
   EXPECT_THAT(report.undecided_because, HasSubstr("hardware slowdown"));
@@ -426,13 +406,6 @@ TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {
 // The tuning story of GEMM: space, NVRTC, store, lookup and report as they are; only the GPU is
 // faked.
 
-class SilentProgress final : public Progress {
- public:
-  void begin(const std::string& /*title*/, std::size_t /*total*/) override {}
-  void advance(const VariantResult& /*result*/) override {}
-  void end() override {}
-};
-
 class GemmStory : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -446,13 +419,8 @@ class GemmStory : public ::testing::Test {
                                    {"swizzle_stride", {0LL, 64LL}}};
     options_.compile_threads = 2;
     store_.emplace(directory_ / "tuned.db", Store::Mode::read_write);
-    options_.run_id = store_->begin_run({.command = "test",
-                                         .swr_version = "0",
-                                         .templates_digest = "digest",
-                                         .nvrtc_version = "0.0",
-                                         .driver_version = "1",
-                                         .l2_state = "warm",
-                                         .conditions = "test"});
+    options_.run_id =
+        store_->begin_run({.command = "test", .l2_state = "warm", .conditions = "test"});
   }
   TuneReport tune_on(Evaluator& evaluator) {
     const Generator generator({.cache_dir = directory_ / "cache"});
@@ -462,7 +430,7 @@ class GemmStory : public ::testing::Test {
   TempDirectory directory_;
   GemmProblem problem_{.m = 256, .n = 256, .k = 64};
   TuneOptions options_;
-  SilentProgress progress_;
+  QuietProgress progress_;
   std::optional<Store> store_;
 };
 
@@ -485,12 +453,9 @@ TEST_F(GemmStory, CompilesRanksStoresAndAnswers) {
 }
 
 TEST_F(GemmStory, FinalsDecideAndAnotherRunKnowsTheResult) {
-  test::NoisyEvaluator gpu(
-      test::fictional_device(),
-      [](const Variant& variant) {
-        return variant.as<GemmVariant>().swizzle_stride == 64 ? 9.0 : 10.0;
-      },
-      1);
+  test::NoisyEvaluator gpu([](const Variant& variant) {
+    return variant.as<GemmVariant>().swizzle_stride == 64 ? 9.0 : 10.0;
+  });
   const TuneReport first = tune_on(gpu);
   ASSERT_FALSE(first.finalists.empty()) << first.undecided_because;
   EXPECT_EQ(first.best()->variant.as<GemmVariant>().swizzle_stride, 64);
@@ -536,17 +501,10 @@ class ResumedRun : public ::testing::Test {
   /// Tunes under a new run in the named database.
   TuneReport tune_in(const char* database, bool starts_over = false) {
     Store store(directory_ / database, Store::Mode::read_write);
-    GeneratorOptions generator_options;
-    generator_options.cache_dir = directory_ / "cache";
+    GeneratorOptions generator_options{.cache_dir = directory_ / "cache"};
     const Generator generator(generator_options);
-    options_.run_id = store.begin_run({.command = "test",
-                                       .swr_version = "0",
-                                       .templates_digest = "digest",
-                                       .nvrtc_version = "0.0",
-                                       .driver_version = "0.0",
-                                       .l2_state = "warm",
-                                       .conditions = "fake",
-                                       .starts_over = starts_over});
+    options_.run_id = store.begin_run(
+        {.command = "test", .l2_state = "warm", .conditions = "fake", .starts_over = starts_over});
     QuietProgress progress;
     evaluator_.keys.clear();
     return tune(problem_, evaluator_, generator, store, options_, progress);

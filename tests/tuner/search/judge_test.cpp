@@ -176,9 +176,7 @@ TEST(Replay, TellsNothingOfTheTimesByTheOrderOfTheVariants) {
 
 TEST(Replay, RejectsWhatIsNotRecordedAndASpaceWithoutASuccess) {
   ReplayEvaluator recording(space());
-  AttentionVariant unknown;
-  unknown.stages = 1;
-  unknown.tile_m = 16;
+  AttentionVariant unknown{.tile_m = 16, .stages = 1};
   EXPECT_THAT(
       message_of(ErrorCode::invalid_argument, [&] { recording.evaluate(kProblem, unknown, {}); }),
       HasSubstr(to_key(unknown)));

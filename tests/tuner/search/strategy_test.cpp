@@ -36,10 +36,7 @@ std::vector<Variant> some_space() {
 }
 
 VariantResult result_of(const Variant& variant, double time_us) {
-  VariantResult result{.variant = AttentionVariant{}};
-  result.variant = variant;
-  result.outcome = Prediction{.time_us = time_us};
-  return result;
+  return VariantResult{.variant = variant, .outcome = Prediction{.time_us = time_us}};
 }
 
 PredictTimes predictor(const TimeOf& time_of) {

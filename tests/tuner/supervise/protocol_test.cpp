@@ -20,10 +20,7 @@ class Recorder final : public Evaluator {
                          const CompiledKernel& kernel) override {
     arrived = kernel;
     asked = attention(problem);
-    VariantResult result{.variant = AttentionVariant{}};
-    result.variant = variant;
-    result.outcome = Prediction{.time_us = 4.0};
-    return result;
+    return VariantResult{.variant = variant, .outcome = Prediction{.time_us = 4.0}};
   }
   std::vector<CounterReading> count(const Problem& /*problem*/,
                                     std::span<const Contender> contenders) override {

@@ -43,12 +43,7 @@ class SupervisedTuning : public ::testing::Test {
     SupervisedEvaluator evaluator(supervision);
     Store store(database(), Store::Mode::read_write);
     TuneOptions tuning = options(behaviours);
-    tuning.run_id = store.begin_run({.command = "test",
-                                     .swr_version = "0",
-                                     .templates_digest = "digest",
-                                     .nvrtc_version = "0.0",
-                                     .driver_version = "",
-                                     .l2_state = ""});
+    tuning.run_id = store.begin_run({.command = "test"});
     QuietProgress progress;
     return tune(kProblem, evaluator, generator, store, tuning, progress);
   }

@@ -68,7 +68,7 @@ void exhaust_memory() {
   crash();
 }
 
-class MisbehavingEvaluator final : public Evaluator {
+class MisbehavingEvaluator final : public test::PlainEvaluator {
  public:
   explicit MisbehavingEvaluator(fs::path directory) : directory_(std::move(directory)) {}
 
@@ -95,14 +95,13 @@ class MisbehavingEvaluator final : public Evaluator {
     if (attention(problem).batch == kRunsTrials) {
       run_trials();
     }
-    VariantResult result;
-    result.variant = variant;
-    result.resources = kernel.resources;
-    result.smem_bytes = smem_bytes(problem, variant);
-    result.ctas_per_sm = 1;
-    result.cubin_digest = kernel.cubin_digest;
-    result.outcome = timed(1.0 + attention(variant).workers);
-    result.detail = "process " + std::to_string(getpid());
+    VariantResult result{.variant = variant,
+                         .detail = "process " + std::to_string(getpid()),
+                         .resources = kernel.resources,
+                         .smem_bytes = smem_bytes(problem, variant),
+                         .ctas_per_sm = 1,
+                         .cubin_digest = kernel.cubin_digest,
+                         .outcome = timed(1.0 + attention(variant).workers)};
     if (attention(variant).workers == kTellsHowOftenItPrepared) {
       result.outcome = timed(times_prepared_);
     }
@@ -120,16 +119,6 @@ class MisbehavingEvaluator final : public Evaluator {
     return {contenders.size(), CounterReading{Counters{.l2_hits = 7}, ""}};
   }
 
-  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
-                                            std::span<const Contender> contenders) override {
-    return no_accesses(contenders);
-  }
-
-  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
-                                          std::span<const Contender> contenders) override {
-    return no_power(contenders);
-  }
-
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     crash_if_any(contenders);
@@ -143,12 +132,10 @@ class MisbehavingEvaluator final : public Evaluator {
 
  private:
   static Measurement timed(double time_us) {
-    Measurement measurement;
-    measurement.samples_us = {time_us};
-    measurement.median_us = time_us;
-    measurement.p95_us = time_us;
-    measurement.counters_missing_because = "a fake has no counters";
-    return measurement;
+    return Measurement{.samples_us = {time_us},
+                       .median_us = time_us,
+                       .p95_us = time_us,
+                       .counters_missing_because = "a fake has no counters"};
   }
 
   static void fail(VariantResult& result, ResultState state, const std::string& detail) {

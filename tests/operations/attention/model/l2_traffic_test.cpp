@@ -90,19 +90,16 @@ ScheduleShape random_shape(std::mt19937& random) {
   const auto pick = [&random](int low, int high) {
     return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
   };
-  AttentionProblem problem;
-  problem.batch = pick(1, 2);
-  problem.heads_kv = pick(1, 2);
+  AttentionProblem problem{.batch = pick(1, 2), .heads_kv = pick(1, 2)};
   problem.heads_q = problem.heads_kv * pick(1, 3);
   problem.seq_q = pick(1, 300);
   problem.seq_kv = pick(1, 300);
   problem.head_dim = 16 * pick(1, 4);
   problem.causal = pick(0, 1) == 1;
-  AttentionVariant variant;
-  variant.tile_m = 16 * pick(1, 3);
-  variant.tile_n = 16 * pick(1, 3);
-  variant.order = static_cast<Order>(pick(0, 1));
-  variant.persistence = static_cast<Persistence>(pick(0, 2));
+  AttentionVariant variant{.tile_m = 16 * pick(1, 3),
+                           .tile_n = 16 * pick(1, 3),
+                           .order = static_cast<Order>(pick(0, 1)),
+                           .persistence = static_cast<Persistence>(pick(0, 2))};
   variant.workers = variant.persistence == Persistence::persistent ? pick(0, 9) : 0;
   variant.swizzle = static_cast<AttentionSwizzle>(pick(0, 2));
   variant.section_heads = variant.swizzle == AttentionSwizzle::head_sections ? 2 : 0;

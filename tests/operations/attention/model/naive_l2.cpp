@@ -302,11 +302,9 @@ L2Traffic naive_l2(const ScheduleShape& shape, long long capacity_sectors) {
   simulator.l2.partitions.resize(static_cast<std::size_t>(shape.l2_partitions),
                                  {.capacity = capacity_sectors});
   simulator.run();
-  L2Traffic traffic;
-  traffic.schedule = simulator.summary;
-  traffic.compulsory_misses = simulator.l2.compulsory;
-  traffic.excess_misses = simulator.l2.excess;
-  return traffic;
+  return L2Traffic{.schedule = simulator.summary,
+                   .compulsory_misses = simulator.l2.compulsory,
+                   .excess_misses = simulator.l2.excess};
 }
 
 }  // namespace swr

@@ -3,13 +3,44 @@
 // (experiments/l2_model/dram_reads), against the model and against each other. They took no part in
 // any choice of the model's numbers. experiments/l2_model publishes the tables; they are recomputed
 // here.
-#include "tests/operations/attention/model/predicted_reads.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/time.h"
 #include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
 namespace swr {
 namespace {
+
+/// The enumerator of this spelling.
+template <typename Enum>
+Enum enumerator(const std::string& spelling) {
+  int value = 0;
+  while (to_string(static_cast<Enum>(value)) != spelling) {
+    ++value;
+  }
+  return static_cast<Enum>(value);
+}
+
+std::vector<std::string> split_line(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream stream(line);
+  for (std::string field; std::getline(stream, field, ',');) {
+    fields.push_back(field);
+  }
+  return fields;
+}
+
+/// Megabytes that the model lets an H200 with an empty L2 read.
+double predicted_read_mb(const AttentionProblem& problem, const AttentionVariant& variant,
+                                int ctas_per_sm) {
+  static const GpuProfile h200 = load_profile("h200");
+  const ScheduleShape shape = schedule_on_gpu(problem, variant, ctas_per_sm, h200);
+  const L2Traffic traffic = simulate_l2(shape, h200.l2_policy());
+  const long long fetched =
+      traffic.compulsory_misses + traffic.excess_misses - traffic.schedule.write_sectors;
+  return static_cast<double>(fetched * kSectorBytes) / 1e6;
+}
 
 /// Megabytes read by launches that began with an empty L2, their CTAs on the SMs of the launch
 /// before or on drawn ones, round by round.

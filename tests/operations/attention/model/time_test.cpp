@@ -323,11 +323,8 @@ TEST(TimeModel, UnderTheMaskSmsDifferInPace) {
 // measured on an H200 (experiments/hopper_attention/attention_peers.csv).
 
 GpuProfile hopper_profile() {
-  GpuProfile profile;
-  profile.exp2_per_clock_per_sm = 16;
-  profile.fma_per_clock_per_sm = 128;
-  profile.l2_latency_clocks = 300;
-  return profile;
+  return GpuProfile{
+      .exp2_per_clock_per_sm = 16, .fma_per_clock_per_sm = 128, .l2_latency_clocks = 300};
 }
 
 HopperAttentionConfig config(int head_dim, const AttentionVariant& variant) {
@@ -640,8 +637,7 @@ TEST(AttentionExplanation, ACurveFallsToZeroAtTheCapacityItNames) {
 }
 
 TEST(AttentionExplanation, AVariantThatFitsNoSmIsRefusedByName) {
-  KernelResources huge;
-  huge.registers_per_thread = 255;
+  KernelResources huge{.registers_per_thread = 255};
   const AttentionVariant variant{.tile_m = 256, .tile_n = 16, .warps = 16};
   EXPECT_THROW(explain(problem(1024), variant, huge, load_profile("gb10")), Error);
 }

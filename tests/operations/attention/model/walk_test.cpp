@@ -45,35 +45,12 @@ TEST(AttentionWalk, CtasInStepReadEachPairOnce) {
   EXPECT_EQ(touches_of(small_shape(64, 48)), "- - 0 1 2 - - - - 0 1 2 - - ");
 }
 
-TEST(AttentionWalk, EachPartitionReadsForItsOwnSms) {
-  ScheduleShape shape = small_shape(64, 32);
-  shape.ctas = 4;
-  shape.sm_count = 4;
-  shape.l2_partitions = 2;
-  EXPECT_EQ(touches_of(shape), "- - - - 0 '0 1 '1 - - - - ");
-}
-
 TEST(AttentionWalk, SawtoothTurnsRoundAtTheEndOfEachLocalIteration) {
   ScheduleShape shape = small_shape(64, 48);
   shape.order = Order::sawtooth;
   shape.persistence = Persistence::persistent;
   shape.ctas = 2;
   EXPECT_EQ(touches_of(shape), "- - 0 1 2 - - - - 2 1 0 - - ");
-}
-
-TEST(AttentionWalk, PairsTakeTwoNeighbouringTilesInOppositeDirections) {
-  ScheduleShape shape = small_shape(32, 32);
-  shape.order = Order::sawtooth;
-  shape.persistence = Persistence::pairs;
-  shape.ctas = 1;
-  EXPECT_EQ(touches_of(shape), "- 0 1 - - 1 0 - ");
-}
-
-TEST(AttentionWalk, ACausalCtaThatEndsEarlyMakesRoomForTheNext) {
-  ScheduleShape shape = small_shape(48, 48);
-  shape.causal = true;
-  // Q tile 0 needs pair 0 only, so its SM takes Q tile 2 while tile 1 goes on to pair 1.
-  EXPECT_EQ(touches_of(shape), "- - 0 - - 0 1 - 1 2 - ");
 }
 
 TEST(AttentionWalk, OnlyFullPersistentLaunchesInCyclicOrderMayGoAsAGrid) {
@@ -94,16 +71,6 @@ TEST(AttentionWalk, OnlyFullPersistentLaunchesInCyclicOrderMayGoAsAGrid) {
   other = shape;
   other.persistence = Persistence::pairs;
   EXPECT_FALSE(grid_in_turn(other));
-}
-
-TEST(AttentionWalk, UnderTheMaskLongTilesMayComeFirst) {
-  // One SM: Q tiles of 1 and 2 pairs.
-  ScheduleShape shape = small_shape(32, 32);
-  shape.causal = true;
-  shape.sm_count = 1;
-  EXPECT_EQ(touches_of(shape), "- 0 - - 0 1 - ");
-  shape.longest_first = true;
-  EXPECT_EQ(touches_of(shape), "- 0 1 - - 0 - ");
 }
 
 TEST(AttentionWalk, DrawnTilesGoToTheCtaThatEndsFirst) {
@@ -145,53 +112,6 @@ TEST(AttentionWalk, CrossingStreamsTouchTheSharedPairOnce) {
   EXPECT_EQ(touches_of(shape), "- - 0 - - 1 0 2 - - - 3 2 1 0 - ");
 }
 
-TEST(AttentionWalk, GroupedHeadsShareTheirPairsAndOtherHeadsDoNot) {
-  ScheduleShape shape = small_shape(16, 32);
-  shape.heads_q = 4;
-  shape.heads_kv = 2;
-  shape.ctas = 4;
-  EXPECT_EQ(touches_of(shape), "- - 0 1 - - - - 2 3 - - ");
-}
-
-TEST(AttentionWalk, CountsRaggedTilesByTheirRealRows) {
-  Recorder recorder;
-  ScheduleShape shape = small_shape(20, 40);
-  const ScheduleSummary summary = AttentionWalk(shape, recorder).run();
-  EXPECT_EQ(summary.read_sectors, 20 + 2 * 2 * 40);
-  EXPECT_EQ(summary.write_sectors, 20);
-  EXPECT_EQ(summary.q_tiles, 2);
-  EXPECT_EQ(summary.steps, 6);
-  EXPECT_EQ(summary.makespan_steps, 3);
-}
-
-TEST(AttentionWalk, ATileThatSeesNoKeyTakesAStepAndReadsOnlyQ) {
-  Recorder recorder;
-  ScheduleShape shape = small_shape(32, 16);
-  shape.causal = true;
-  shape.sm_count = 1;
-  const ScheduleSummary summary = AttentionWalk(shape, recorder).run();
-  EXPECT_EQ(recorder.text, "- - - 0 - ");
-  EXPECT_EQ(summary.steps, 2);
-  EXPECT_EQ(summary.read_sectors, 32 + 2 * 16);
-}
-
-TEST(AttentionWalk, TheLoneLastCtaMakesItsSmTheBusiest) {
-  Recorder recorder;
-  const ScheduleSummary summary = AttentionWalk(small_shape(48, 48), recorder).run();
-  EXPECT_EQ(summary.busiest_sm_steps, 6);
-  EXPECT_EQ(summary.makespan_steps, 6);
-}
-
-TEST(AttentionWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
-  Recorder recorder;
-  ScheduleShape shape = small_shape(32, 48);
-  shape.dram_sectors_per_step = 16;  // Two steps per pair of 32 sectors.
-  const ScheduleSummary summary = AttentionWalk(shape, recorder).run();
-  EXPECT_EQ(recorder.text, "- - 0 1 2 - - ");
-  EXPECT_EQ(summary.makespan_steps, 6);
-  EXPECT_EQ(summary.busiest_sm_steps, 3);
-}
-
 TEST(AttentionWalk, TouchesNoMoreThanCtasRead) {
   struct Counter {
     long long touches = 0;
@@ -225,8 +145,7 @@ TEST(AttentionWalk, RunsOfSmsBelongToPartitionsInTurn) {
 }
 
 TEST(AttentionWalk, PacesLieWithinTheSpread) {
-  ScheduleShape shape;
-  shape.pace_spread_ppm = 1000;
+  ScheduleShape shape{.pace_spread_ppm = 1000};
   constexpr int kSteps = 1000;
   long long sum = 0;
   constexpr int kSms = 128;
@@ -242,10 +161,7 @@ TEST(AttentionWalk, PacesLieWithinTheSpread) {
 TEST(AttentionWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096};
   const AttentionVariant plain;
-  AttentionVariant staged;
-  staged.stages = 4;
-  staged.warps = 2;
-  staged.smem_swizzle = false;
+  AttentionVariant staged{.warps = 2, .stages = 4, .smem_swizzle = false};
   EXPECT_EQ(make_schedule_shape(problem, plain, 48, 2),
             make_schedule_shape(problem, staged, 48, 2));
   // 64 CTAs on 48 SMs fill two places each, not eight.

@@ -4,7 +4,7 @@
 //   SWR_WHOLE_SPACE=1 kernel_compile_test
 #include "operations/attention/space.h"
 #include "tests/support/test.h"
-#include "tests/templates/attention/portable/chips.h"
+#include "tests/support/chips.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>

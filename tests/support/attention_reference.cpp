@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/emulation/attention_backward_reference.h"
+#include "tests/support/attention_reference.h"
 
 #include <algorithm>
 #include <cmath>

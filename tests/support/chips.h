@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Chips to compile for without having one.
+// Chips to compile for without having one, and which variants they drop.
 #pragma once
 
+#include <swr/constraints.h>
 #include <swr/device.h>
 
 #include <string>
@@ -24,6 +25,12 @@ inline DeviceInfo device_of(int sm_arch) {
           .registers_per_sm = 65536,
           .max_threads_per_sm = data_center ? 2048 : 1536,
           .max_ctas_per_sm = data_center ? 32 : 24};
+}
+
+/// The constraint that drops a variant on a chip; empty where none does.
+inline std::string dropped_by(const Problem& problem, const Variant& variant, int sm_arch) {
+  const auto broken = check_constraints(problem, variant, device_of(sm_arch));
+  return broken ? broken->constraint : "";
 }
 
 }  // namespace swr
