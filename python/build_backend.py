@@ -50,6 +50,9 @@ def _build_native():
         target.parent.mkdir(exist_ok=True)
         shutil.copy(BUILD / built, target)
         _run("strip", "--strip-unneeded", target)
+    for header in (ROOT / "include" / "swr").glob("swr_*c.h"):
+        (HERE / "swr" / "include").mkdir(exist_ok=True)
+        shutil.copy(header, HERE / "swr" / "include")
 
 
 def _needs(binary):

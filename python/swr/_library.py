@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h,
-swr/swr_serving_c.h and swr/swr_kernel_c.h)."""
+"""libswr.so through ctypes: its structures and functions, as the headers of the C interface declare
+them, and its errors."""
 
 import ctypes
 import os
 import pathlib
-from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64,
-                    c_void_p)
 from typing import Optional, Union
 
-API_VERSION = 1
+from ._declarations import declared
 
-STATUS_NAMES = {
-    1: "invalid_argument", 2: "not_found", 3: "unreadable", 4: "not_writable", 5: "no_nvrtc",
-    6: "no_driver", 7: "no_counters", 8: "compile_failed", 9: "driver_failed",
-    10: "database_locked", 11: "schema_too_new", 12: "nothing_stored", 13: "not_compiled",
-    99: "internal",
-}
+API_VERSION = declared.enumerators["SWR_API_VERSION"]
+_STATUSES = declared.enumerations["swr_status"]
+STATUS_NAMES = {value: name.removeprefix("SWR_").lower() for name, value in _STATUSES.items()}
 
 
 class Error(RuntimeError):
@@ -57,13 +52,9 @@ def _text(structure: ctypes.Structure) -> str:
     return f"{type(structure).__name__}({fields})"
 
 
-class Problem(ctypes.Structure):
+class Problem(declared.structures["swr_problem"]):
     """One attention forward pass. The constructor's names and defaults are the command line's: dtype is
     "fp16" or "bf16", as a field the number 0 or 1."""
-
-    _fields_ = [(name, c_int32) for name in (
-        "batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim", "dtype", "causal",
-        "alignment_bytes")]
 
     def __init__(self, seq: int, seq_kv: Optional[int] = None, batch: int = 1, heads: int = 1,
                  kv_heads: Optional[int] = None, head_dim: int = 64, dtype: str = "fp16",
@@ -75,12 +66,9 @@ class Problem(ctypes.Structure):
         return _text(self)
 
 
-class GemmProblem(ctypes.Structure):
+class GemmProblem(declared.structures["swr_gemm_problem"]):
     """C = alpha A B + beta C; `layout` is 0 for nt (A [m, k], B [n, k]), 1 for nn and 2 for tn, the
     types are 0 for fp16, 1 for bf16 and, of C alone, 2 for fp32."""
-
-    _fields_ = [(name, c_int32) for name in (
-        "m", "n", "k", "batch", "dtype", "output", "layout", "reads_c", "alignment_bytes")]
 
     def __init__(self, m: int, n: int, k: int, batch: int = 1, dtype: str = "fp16",
                  output: Optional[str] = None, layout: str = "nt", reads_c: bool = False,
@@ -93,177 +81,41 @@ class GemmProblem(ctypes.Structure):
         return _text(self)
 
 
-class Device(ctypes.Structure):
+class Device(declared.structures["swr_device"]):
     """What a GPU is to swr; present_device() and profiled_device() make it."""
-
-    _fields_ = [
-        ("name", c_char * 256), ("sm_arch", c_int32), ("sm_count", c_int32), ("l2_bytes", c_int64),
-        ("dram_gb_per_s", c_double), ("mig", c_int32), ("smem_per_cta_bytes", c_int32),
-        ("smem_per_sm_bytes", c_int32), ("smem_reserved_per_cta_bytes", c_int32),
-        ("registers_per_sm", c_int32), ("max_threads_per_sm", c_int32),
-        ("max_ctas_per_sm", c_int32)]
 
     def __repr__(self) -> str:
         return _text(self)
 
 
-class RawProblem(ctypes.Structure):
-    """Problem without its constructor, as a member of other structures."""
-
-    _fields_ = Problem._fields_
-
-
-class RawGemmProblem(ctypes.Structure):
-    _fields_ = GemmProblem._fields_
-
-
-_ANSWER = [
-    ("variant", c_char * 512), ("match", c_int32), ("on_same_device", c_int32),
-    ("distance", c_double), ("time_us", c_double), ("l2_misses", c_int64), ("result_id", c_int64)]
-
-
-class RawAnswer(ctypes.Structure):
-    _fields_ = _ANSWER + [("stored_problem", RawProblem)]
-
-
-class RawGemmAnswer(ctypes.Structure):
-    _fields_ = _ANSWER + [("stored_problem", RawGemmProblem)]
-
-
-class RuntimeOptions(ctypes.Structure):
-    _fields_ = [("database", c_char_p), ("exported", c_char_p), ("cache_dir", c_char_p),
-                ("nvrtc", c_char_p), ("may_compile", c_int32), ("l2_state", c_char_p)]
-
-
-class Strides(ctypes.Structure):
-    _fields_ = [("batch", c_int64), ("head", c_int64), ("seq", c_int64)]
-
-
-class Attention(ctypes.Structure):
-    _fields_ = [
-        ("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p), ("lse", c_void_p),
-        ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides),
-        ("o_strides", Strides), ("batch", c_int32), ("heads_q", c_int32), ("heads_kv", c_int32),
-        ("seq_q", c_int32), ("seq_kv", c_int32), ("head_dim", c_int32), ("dtype", c_int32),
-        ("causal", c_int32), ("scale", c_float)]
-
-
-class AttentionBackward(ctypes.Structure):
+class AttentionBackward(declared.structures["swr_attention_backward"]):
     """swr_attention_backward (swr/swr_backward_c.h); the constructor takes what follows the size."""
-
-    _fields_ = [("size", c_uint64)] + [
-        (name, c_void_p) for name in ("q", "k", "v", "o", "d_o", "lse", "d_lse", "dq", "dk", "dv")
-    ] + [(name + "_strides", Strides) for name in ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")] + [
-        (name, c_int32) for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim",
-                                     "head_dim_v", "dtype", "causal", "deterministic")
-    ] + [("scale", c_float), ("reserved", c_int32), ("workspace", c_void_p),
-         ("workspace_bytes", c_int64)]
 
     def __init__(self, **fields):
         super().__init__(size=ctypes.sizeof(type(self)), **fields)
 
 
-class KvAppend(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint64), ("k_new", c_void_p), ("v_new", c_void_p), ("k_new_strides", Strides),
-        ("v_new_strides", Strides), ("seq_k_new", c_int32), ("rotary_dim", c_int32),
-        ("cu_seqlens_k_new", c_void_p), ("total_k_new", c_int64), ("rotary_cos", c_void_p),
-        ("rotary_sin", c_void_p), ("rotary_stride", c_int64), ("rotary_interleaved", c_int32),
-        ("queries_stay", c_int32), ("rotary_positions", c_void_p)]
-
-
-class ServingAttention(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint64), ("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p),
-        ("lse", c_void_p), ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides),
-        ("o_strides", Strides), ("lse_strides", Strides), ("batch", c_int32), ("heads_q", c_int32),
-        ("heads_kv", c_int32), ("head_dim", c_int32), ("head_dim_v", c_int32), ("dtype", c_int32),
-        ("max_seq_q", c_int32), ("max_seq_kv", c_int32), ("total_q", c_int64),
-        ("cu_seqlens_q", c_void_p), ("seqused_q", c_void_p), ("cu_seqlens_k", c_void_p),
-        ("seqused_k", c_void_p), ("leftpad_k", c_void_p), ("kv_batch_index", c_void_p),
-        ("page_table", c_void_p), ("page_table_stride", c_int64), ("page_indptr", c_void_p),
-        ("page_indices", c_void_p), ("last_page_len", c_void_p), ("pages_per_sequence", c_int32),
-        ("page_size", c_int32), ("mask", c_int32), ("window_left", c_int32),
-        ("window_right", c_int32), ("chunk", c_int32), ("scale", c_float), ("softcap", c_float),
-        ("accurate_softcap", c_int32), ("sink_dtype", c_int32), ("sinks", c_void_p),
-        ("lse_in_base_2", c_int32), ("lengths", c_int32), ("lengths_are_ready", c_int32),
-        ("reserved", c_int32), ("append", c_void_p), ("workspace", c_void_p),
-        ("workspace_bytes", c_int64)]
-
-
-class States(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint64), ("parts", c_void_p), ("part_lse", c_void_p), ("o", c_void_p),
-        ("lse", c_void_p), ("part_strides", Strides), ("part_lse_strides", Strides),
-        ("o_strides", Strides), ("lse_strides", Strides), ("part_count", c_int32),
-        ("heads", c_int32), ("rows", c_int64), ("head_dim", c_int32), ("part_dtype", c_int32),
-        ("output_dtype", c_int32), ("lse_in_base_2", c_int32)]
-
-
-class MatrixStrides(ctypes.Structure):
-    _fields_ = [("batch", c_int64), ("row", c_int64)]
-
-
-class Gemm(ctypes.Structure):
-    _fields_ = [
-        ("a", c_void_p), ("b", c_void_p), ("c", c_void_p), ("a_strides", MatrixStrides),
-        ("b_strides", MatrixStrides), ("c_strides", MatrixStrides), ("m", c_int32), ("n", c_int32),
-        ("k", c_int32), ("batch", c_int32), ("dtype", c_int32), ("output", c_int32),
-        ("layout", c_int32), ("alpha", c_float), ("beta", c_float)]
-
-
-class GemmExtras(ctypes.Structure):
-    _fields_ = [(name, c_int32) for name in (
-        "scaling", "accuracy", "activation", "gated", "output_scaling", "a_scale_stride",
-        "b_scale_stride", "c_scale_stride")] + [(name, c_void_p) for name in (
-            "a_scales", "b_scales", "bias", "addend", "c_scales")]
-class GroupedGemm(ctypes.Structure):
-    _fields_ = [("gemm", Gemm), ("groups", c_int32), ("expected_rows", c_int32),
-                ("skewed", c_int32), ("extras", GemmExtras)]
-
-
-class RawKernelArgument(ctypes.Structure):
-    """Where the bytes of an argument lie. Its Python object also holds them, as `kept`."""
-
-    _fields_ = [("bytes", c_void_p), ("size", c_uint64)]
-
-
-class RawKernelAnswer(ctypes.Structure):
-    _fields_ = [("variant", c_char * 512), ("match", c_int32), ("on_same_device", c_int32),
-                ("distance", c_double), ("time_us", c_double), ("result_id", c_int64)]
-
-
-_FUNCTIONS = {
-    "swr_present_device": [c_int32, POINTER(Device)],
-    "swr_profiled_device": [c_char_p, POINTER(Device)],
-    "swr_lookup_open": [c_char_p, c_char_p, POINTER(c_void_p)],
-    "swr_lookup_best": [c_void_p, POINTER(Problem), POINTER(Device), POINTER(RawAnswer)],
-    "swr_lookup_best_gemm": [c_void_p, POINTER(GemmProblem), POINTER(Device),
-                             POINTER(RawGemmAnswer)],
-    "swr_lookup_refresh": [c_void_p, POINTER(c_int32)],
-    "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
-    "swr_runtime_note_missed": [c_void_p, c_char_p],
-    "swr_runtime_use_kernels": [c_void_p, c_char_p],
-    "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
-    "swr_kernel_register": [c_char_p, POINTER(c_void_p)],
-    "swr_runtime_best_kernel": [c_void_p, c_void_p, c_void_p, c_int32, POINTER(Device),
-                                POINTER(RawKernelAnswer)],
-}
+RawAnswer = declared.structures["swr_answer"]
+RawGemmAnswer = declared.structures["swr_gemm_answer"]
+RuntimeOptions = declared.structures["swr_runtime_options"]
+Strides = declared.structures["swr_strides"]
+Attention = declared.structures["swr_attention"]
+KvAppend = declared.structures["swr_kv_append"]
+ServingAttention = declared.structures["swr_serving_attention"]
+States = declared.structures["swr_states"]
+MatrixStrides = declared.structures["swr_matrix_strides"]
+Gemm = declared.structures["swr_gemm"]
+GemmExtras = declared.structures["swr_gemm_extras"]
+GroupedGemm = declared.structures["swr_grouped_gemm"]
+RawKernelArgument = declared.structures["swr_kernel_argument"]
+RawKernelAnswer = declared.structures["swr_kernel_answer"]
 
 # Called per launch, with the address of a description and of each tensor; the caller looks at the
 # status, which costs less than a call back from ctypes.
-_LAUNCHES = {
-    "swr_runtime_attention_at": [c_void_p] * 8,
-    "swr_runtime_attention_backward": [c_void_p] * 3,
-    "swr_runtime_prepare_backward": [c_void_p] * 3,
-    "swr_runtime_gemm_at": [c_void_p] * 6,
-    "swr_runtime_fused_gemm": [c_void_p] * 4,
-    "swr_runtime_grouped_gemm_at": [c_void_p] * 7,
-    "swr_runtime_serving_attention": [c_void_p] * 3,
-    "swr_runtime_prepare_serving": [c_void_p] * 3,
-    "swr_merge_states": [c_void_p] * 3,
-    "swr_runtime_launch_kernel": [c_void_p] * 3 + [c_int32, c_void_p, c_int32, c_void_p, c_void_p],
-}
+_LAUNCHES = {"swr_runtime_attention_at", "swr_runtime_attention_backward", "swr_runtime_prepare_backward",
+             "swr_runtime_gemm_at", "swr_runtime_fused_gemm", "swr_runtime_grouped_gemm_at",
+             "swr_runtime_serving_attention", "swr_runtime_prepare_serving", "swr_merge_states",
+             "swr_runtime_launch_kernel"}
 
 
 def _candidates():
@@ -295,23 +147,15 @@ class _Library:
         if self._library is None:
             self._library = self._checked(_open())
         function = getattr(self._library, name)
-        if name in _FUNCTIONS:
-            function.argtypes = _FUNCTIONS[name]
+        is_launch = name in _LAUNCHES
+        if declared.declare(function, name, takes_addresses=is_launch) and not is_launch:
             function.errcheck = self._check
-        elif name in _LAUNCHES:
-            function.argtypes = _LAUNCHES[name]
         setattr(self, name, function)
         return function
 
     @staticmethod
     def _checked(library):
-        library.swr_last_error.restype = c_char_p
-        library.swr_match_text.argtypes = [c_int32]
-        library.swr_match_text.restype = c_char_p
-        library.swr_lookup_close.argtypes = [c_void_p]
-        library.swr_lookup_close.restype = None
-        library.swr_runtime_destroy.argtypes = [c_void_p]
-        library.swr_runtime_destroy.restype = None
+        declared.declare(library.swr_last_error, "swr_last_error", takes_addresses=False)
         version = library.swr_api_version()
         if version != API_VERSION:
             raise Error("invalid_argument", f"libswr.so speaks version {version} of its interface "

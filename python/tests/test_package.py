@@ -18,6 +18,7 @@ from unittest import mock
 
 import swr
 from swr import _background, _library, _program
+from swr._declarations import declared
 from swr._library import library
 
 
@@ -292,6 +293,11 @@ class Package(unittest.TestCase):
             self.assertEqual(_program.environment()["SWR_KERNELS"], str(archive))
             os.environ["SWR_KERNELS"] = "/another"
             self.assertIsNone(_program.kernels())
+
+    def test_the_library_has_every_function_that_headers_declare(self):
+        self.assertGreater(len(declared.functions), 30)
+        for name in declared.functions:
+            self.assertTrue(callable(getattr(library, name)), name)
 
     def test_kernels_that_are_damaged_are_refused(self):
         archive = pathlib.Path(self.database).parent / "swr-kernels.bin"
