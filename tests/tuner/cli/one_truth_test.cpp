@@ -7,6 +7,7 @@
 #include "model/profile/gpu_profile.h"
 #include "report/page/page_data.h"
 #include "tests/support/attention.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
 #include "tuner/cli/commands.h"
 #include <swr/attention_problem.h>
@@ -38,7 +39,7 @@ class OneTruth : public ::testing::Test {
  protected:
   std::string run_program(const Arguments& arguments) {
     Environment environment;
-    environment.cache_dir = (directory_ / "cache").string();
+    environment.cache_dir = kept_kernels().string();
     std::ostringstream out;
     std::ostringstream err;
     EXPECT_EQ(run(arguments + Arguments{"--db", database_.string()}, environment, out, err), 0)
