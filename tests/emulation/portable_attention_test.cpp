@@ -39,7 +39,7 @@ TEST(EmulatedPortableAttention, CopiesRowsOfOddLengthWithoutConflicts) {
     config.head_dim = head_dim;
     return config;
   };
-  static_assert(copies_in_step<kFiveWarps(80)>() && copies_in_step<kFiveWarps(160)>());
+  static_assert(copies_in_step(kFiveWarps(80)) && copies_in_step(kFiveWarps(160)));
   constexpr Shape kShort{.heads_q = 1, .seq_q = 80, .seq_kv = 32};
   expect_right<kFiveWarps(80)>(kShort);
   expect_right<kFiveWarps(160)>(kShort);
