@@ -53,39 +53,56 @@ struct Launch {
   CtaOrder ctas = CtaOrder::ascending;
 };
 
+/// What a thread runs. Maps are of K and V.
+using Kernel = void (*)(const AttentionParams& params, const ptx::MappedTensor& k,
+                        const ptx::MappedTensor& v);
+
 template <PortableAttentionConfig C>
-class Attention : public emulation::AttentionMemory {
+void run_kernel(const AttentionParams& params, const ptx::MappedTensor& k,
+                const ptx::MappedTensor& v) {
+  if constexpr (C.uses_tma()) {
+    portable::run<C>({{params, ptx::map_of(k), ptx::map_of(v)}}, 0);
+  } else {
+    portable::run<C>({params}, 0);
+  }
+}
+
+/// Of any configuration: the kernel alone is compiled for each.
+class AnyAttention : public emulation::AttentionMemory {
  public:
-  Attention(const Shape& shape, const Launch& launch)
+  AnyAttention(const PortableAttentionConfig& config, Kernel kernel, const Shape& shape,
+               const Launch& launch)
       : AttentionMemory({.batch = shape.batch,
                          .heads_q = shape.heads_q,
                          .heads_kv = shape.heads_kv,
                          .seq_q = shape.seq_q,
                          .seq_kv = shape.seq_kv,
-                         .head_dim = C.head_dim,
-                         .value_dim = C.head_dim,
-                         .causal = C.causal},
-                        C.dtype, launch.memory, C.alignment_bytes),
+                         .head_dim = config.head_dim,
+                         .value_dim = config.head_dim,
+                         .causal = config.causal},
+                        config.dtype, launch.memory, config.alignment_bytes),
+        config_(config),
+        kernel_(kernel),
         launch_(launch),
-        o_(of_queries(C.head_dim)),
+        o_(of_queries(config.head_dim)),
         lse_(rows() + 1, kUnwritten) {
     std::mt19937 random(11);
     draw(random, {&q_, &k_, &v_});
   }
 
-  double o(int b, int h, int row, int d) { return value_of(o_.at(b, h, row, d), C.dtype); }
+  double o(int b, int h, int row, int d) { return value_of(o_.at(b, h, row, d), dtype_); }
   double lse(int b, int h, int row) const {
     return static_cast<double>(
         lse_[static_cast<std::size_t>((b * problem_.heads_q + h) * problem_.seq_q + row)]);
   }
 
   emulation::SharedTraffic run(CopyTime copies, Pace pace) {
-    const AttentionLaunchPlan plan{.tile_m = C.tile_m,
-                                   .persistence = C.persistence,
+    const AttentionLaunchPlan plan{.tile_m = config_.tile_m,
+                                   .persistence = config_.persistence,
                                    .workers = launch_.workers,
                                    .kv_splits = launch_.kv_splits,
-                                   .pack_gqa = C.pack_gqa,
-                                   .head_dim = C.head_dim};
+                                   .pack_gqa = config_.pack_gqa,
+                                   .head_dim = config_.head_dim};
     AttentionParams params = make_params();
     const LaunchGeometry geometry = launch_geometry(plan, params);
     // What is not written reads as NaN.
@@ -95,21 +112,14 @@ class Attention : public emulation::AttentionMemory {
     params.arrivals = arrivals_.data();
     const ptx::MappedTensor mapped_k = mapped(k_);
     const ptx::MappedTensor mapped_v = mapped(v_);
-    const auto arguments = [&] {
-      if constexpr (C.uses_tma()) {
-        return portable::Arguments<C>{{params, ptx::map_of(mapped_k), ptx::map_of(mapped_v)}};
-      } else {
-        return portable::Arguments<C>{params};
-      }
-    }();
     emulation::LaunchBefore before;
     for (emulation::StridedTensor* const one : {&q_, &k_, &v_}) {
       before.writes(one->memory(), emulation::StridedTensor::kNaN);
     }
     before.writes(arrivals_, 1U);  // It uses the counters until it ends.
     return emulation::run({.grid = static_cast<unsigned>(geometry.grid_x),
-                           .threads = C.threads(),
-                           .smem_bytes = C.smem_bytes(),
+                           .threads = config_.threads(),
+                           .smem_bytes = config_.smem_bytes(),
                            .copies = copies,
                            .pace = pace,
                            .fault = launch_.fault,
@@ -119,7 +129,7 @@ class Attention : public emulation::AttentionMemory {
                                [this](const void* line, bool during_launch_before) {
                                  prefetched_[line] = during_launch_before;
                                }},
-                          [&] { portable::run<C>(arguments, 0); });
+                          [&] { kernel_(params, mapped_k, mapped_v); });
   }
 
   /// The lines that L2 was to fetch, and whether the launch before still ran then.
@@ -136,13 +146,13 @@ class Attention : public emulation::AttentionMemory {
   int wrong_values() {
     const emulation::AttentionOutputs expected = exact();
     const emulation::Values found = values(o_);
-    constexpr double kTolerance = C.dtype == DType::fp16 ? 2e-3 : 1.6e-2;
+    const double tolerance = dtype_ == DType::fp16 ? 2e-3 : 1.6e-2;
     int wrong = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      wrong += is_near(found[i], expected.o[i], kTolerance) ? 0 : 1;
+      wrong += is_near(found[i], expected.o[i], tolerance) ? 0 : 1;
     }
     for (std::size_t row = 0; launch_.with_lse && row < rows(); ++row) {
-      wrong += is_near(static_cast<double>(lse_[row]), expected.lse[row], kTolerance) ? 0 : 1;
+      wrong += is_near(static_cast<double>(lse_[row]), expected.lse[row], tolerance) ? 0 : 1;
     }
     return wrong;
   }
@@ -160,7 +170,7 @@ class Attention : public emulation::AttentionMemory {
     return {.base = tensor.address(),
             .sizes = {columns, seq, heads, batch},
             .strides = {1, strides.seq, strides.head, strides.batch},
-            .box = C.kv_box()};
+            .box = config_.kv_box()};
   }
 
   AttentionParams make_params() {
@@ -174,11 +184,20 @@ class Attention : public emulation::AttentionMemory {
     return p;
   }
 
+  PortableAttentionConfig config_;
+  Kernel kernel_;
   Launch launch_;
   emulation::StridedTensor o_;
   std::vector<float> lse_;
   std::vector<unsigned> arrivals_;
   std::map<const void*, bool> prefetched_;
+};
+
+template <PortableAttentionConfig C>
+class Attention : public AnyAttention {
+ public:
+  Attention(const Shape& shape, const Launch& launch)
+      : AnyAttention(C, run_kernel<C>, shape, launch) {}
 };
 
 inline std::string text(const Shape& shape) {
@@ -188,48 +207,50 @@ inline std::string text(const Shape& shape) {
 }
 
 /// True when all threads take every trip of a copy: only then is known which lanes copy together.
-template <PortableAttentionConfig C>
-constexpr bool copies_in_step() {
-  const int chunks = C.head_dim / 8;
-  const int rows_per_trip = C.threads() / chunks;
-  return C.threads() % chunks == 0 && C.tile_m % rows_per_trip == 0 &&
-         C.tile_n % rows_per_trip == 0;
+constexpr bool copies_in_step(const PortableAttentionConfig& config) {
+  const int chunks = config.head_dim / 8;
+  const int rows_per_trip = config.threads() / chunks;
+  return config.threads() % chunks == 0 && config.tile_m % rows_per_trip == 0 &&
+         config.tile_n % rows_per_trip == 0;
 }
 
 /// False when the eight threads that add up key groups side by side may do so in two rows, which
 /// then meet in a bank.
-template <PortableAttentionConfig C>
-constexpr bool reads_whole_rows() {
-  return C.key_groups() == 1 || C.head_dim % 64 == 0;
+constexpr bool reads_whole_rows(const PortableAttentionConfig& config) {
+  return config.key_groups() == 1 || config.head_dim % 64 == 0;
 }
 
-template <PortableAttentionConfig C>
-void expect_no_conflicts(const emulation::SharedTraffic& traffic) {
+inline void expect_no_conflicts(const PortableAttentionConfig& config,
+                                const emulation::SharedTraffic& traffic) {
   for (const Access kind : {Access::ldmatrix, Access::store, Access::load}) {
     EXPECT_GT(traffic[kind].instructions, 0);
-    if (kind != Access::load || reads_whole_rows<C>()) {
-      EXPECT_EQ(traffic[kind].conflicts(), 0) << "head_dim " << C.head_dim;
+    if (kind != Access::load || reads_whole_rows(config)) {
+      EXPECT_EQ(traffic[kind].conflicts(), 0) << "head_dim " << config.head_dim;
     }
   }
-  if (copies_in_step<C>()) {
-    EXPECT_EQ(traffic[Access::async_copy].conflicts(), 0) << "head_dim " << C.head_dim;
+  if (copies_in_step(config)) {
+    EXPECT_EQ(traffic[Access::async_copy].conflicts(), 0) << "head_dim " << config.head_dim;
   }
 }
 
 /// Runs with copies as early as may be and as late, with either end's warp ahead.
-template <PortableAttentionConfig C>
-void expect_right(const Shape& shape = {}, const Launch& launch = {}) {
+inline void expect_right(const PortableAttentionConfig& config, Kernel kernel, const Shape& shape,
+                         const Launch& launch) {
   for (const auto& [copies, pace] : {std::pair{CopyTime::early, Pace::first_warp_ahead},
                                      std::pair{CopyTime::late, Pace::last_warp_ahead}}) {
-    Attention<C> attention(shape, launch);
+    AnyAttention attention(config, kernel, shape, launch);
     const auto traffic = attention.run(copies, pace);
-    EXPECT_EQ(attention.wrong_values(), 0) << text(shape) << " head_dim " << C.head_dim;
-    EXPECT_EQ(attention.disturbed(), 0) << text(shape) << " head_dim " << C.head_dim;
-    EXPECT_EQ(attention.counters_left(), 0) << text(shape) << " head_dim " << C.head_dim;
-    if (C.smem_swizzle && C.alignment_bytes == 16) {
-      expect_no_conflicts<C>(traffic);
+    EXPECT_EQ(attention.wrong_values(), 0) << text(shape) << " head_dim " << config.head_dim;
+    EXPECT_EQ(attention.disturbed(), 0) << text(shape) << " head_dim " << config.head_dim;
+    EXPECT_EQ(attention.counters_left(), 0) << text(shape) << " head_dim " << config.head_dim;
+    if (config.smem_swizzle && config.alignment_bytes == 16) {
+      expect_no_conflicts(config, traffic);
     }
   }
+}
+template <PortableAttentionConfig C>
+void expect_right(const Shape& shape = {}, const Launch& launch = {}) {
+  expect_right(C, run_kernel<C>, shape, launch);
 }
 
 constexpr PortableAttentionConfig with_head_dim(int head_dim, DType dtype, bool causal) {

@@ -38,7 +38,7 @@ TEST(EmulatedPortableAttention, CopiesRowsOfOddLengthWithoutConflicts) {
   constexpr auto kFiveWarps = [](int head_dim) {
     return with(with_tile(80, 16, 5, 1), &Config::head_dim, head_dim);
   };
-  static_assert(copies_in_step<kFiveWarps(80)>() && copies_in_step<kFiveWarps(160)>());
+  static_assert(copies_in_step(kFiveWarps(80)) && copies_in_step(kFiveWarps(160)));
   constexpr Shape kShort{.heads_q = 1, .seq_q = 80, .seq_kv = 32};
   expect_right<kFiveWarps(80)>(kShort);
   expect_right<kFiveWarps(160)>(kShort);

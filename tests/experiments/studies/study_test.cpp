@@ -7,6 +7,7 @@
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/noisy_evaluator.h"
 #include "tests/support/test.h"
 #include "tuner/run/tuner.h"
@@ -180,7 +181,7 @@ class StudyRun : public ::testing::Test {
 
   TempDirectory directory_;
   Study study_ = small_study();
-  Generator generator_{{.cache_dir = directory_ / "cache"}};
+  Generator generator_{{.cache_dir = kept_kernels()}};
   Store store_{directory_ / "tuned.db", Store::Mode::read_write};
   std::vector<VariantResult> results_;
   CountingEvaluator gpu_{true_time_us};
@@ -283,7 +284,7 @@ class StudyCommand : public ::testing::Test {
     const DeviceInfo device = load_profile(gpu).device;
     const auto database = directory_ / "tuned.db";
     points_ = store_points(database, make_study(study, device), device);
-    const Environment environment{.cache_dir = (directory_ / "cache").string()};
+    const Environment environment{.cache_dir = kept_kernels().string()};
     const std::vector<std::string> arguments{
         study, "--gpu", gpu, "--db", database.string(), "--out", (directory_ / "study").string()};
     return cli::run_study(arguments, environment, out_, err_);

@@ -4,6 +4,7 @@
 #include "core/json.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
 #include "tuner/run/tuner.h"
 #include "tuner/supervise/protocol.h"
@@ -290,7 +291,7 @@ TEST(UserKernelTuning, StoresAndFindsTheBestOfASpec) {
   const TempDirectory directory;
   const Operation& scale = register_kernel(test::scale_spec("tuned_scale"));
   const Problem problem = kernel_problem(scale, {{"n", 4096}});
-  GeneratorOptions generator_options{.cache_dir = directory / "cache"};
+  GeneratorOptions generator_options{.cache_dir = kept_kernels()};
   const Generator generator(generator_options);
   BlockEvaluator evaluator;
   {

@@ -118,7 +118,8 @@ TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
   }
 }
 
-/// Their warps store C themselves.
+/// Their warps store C themselves. Tiles that take the most registers are asked for in every
+/// alignment, the others where C is stored by elements.
 TEST(HopperGemmKernel, OddRowsCompileClean) {
   for (const int alignment : {2, 4, 8}) {
     for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
@@ -128,6 +129,10 @@ TEST(HopperGemmKernel, OddRowsCompileClean) {
                                     hopper(64, 32, GemmMainloop::cooperative, 1)}) {
       config.alignment_bytes = alignment;
       const bool is_ping_pong = config.mainloop == GemmMainloop::pingpong;
+      const bool is_widest = config.tile_n == 256;
+      if (alignment > 2 && !is_ping_pong && !is_widest) {
+        continue;
+      }
       if (is_ping_pong && alignment == 2) {
         config.tile_n = 176;  // 192 spill 4 bytes, and the tuner drops them.
       }
@@ -221,7 +226,7 @@ class PortableGemmKernel : public testing::TestWithParam<int> {};
 std::string arch_name(const testing::TestParamInfo<int>& given) {
   return "sm_" + std::to_string(given.param);
 }
-INSTANTIATE_TEST_SUITE_P(Archs, PortableGemmKernel, testing::Values(80, 86, 89, 90, 100, 120, 121),
+INSTANTIATE_TEST_SUITE_P(Archs, PortableGemmKernel, testing::Values(80, 89, 90, 100, 121),
                          arch_name);
 
 TEST_P(PortableGemmKernel, CompilesCleanAtItsCorners) {

@@ -3,6 +3,7 @@
 #include "core/json.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
 #include "tuner/cli/commands.h"
 #include <swr/attention_problem.h>
@@ -55,7 +56,7 @@ class Explain : public ::testing::Test {
   std::string run_program(std::vector<std::string> arguments,
                           const std::vector<std::string>& more) {
     arguments.insert(arguments.end(), more.begin(), more.end());
-    Environment environment{.cache_dir = (directory_ / "cache").string()};
+    Environment environment{.cache_dir = kept_kernels().string()};
     std::ostringstream out;
     std::ostringstream err;
     code_ = run(arguments, environment, out, err);

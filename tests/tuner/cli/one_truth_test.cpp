@@ -7,6 +7,7 @@
 #include "model/profile/gpu_profile.h"
 #include "report/page/page_data.h"
 #include "tests/support/attention.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
 #include "tuner/cli/commands.h"
 #include <swr/attention_problem.h>
@@ -37,7 +38,7 @@ struct Case {
 class OneTruth : public ::testing::Test {
  protected:
   std::string run_program(const Arguments& arguments) {
-    Environment environment{.cache_dir = (directory_ / "cache").string()};
+    Environment environment{.cache_dir = kept_kernels().string()};
     std::ostringstream out;
     std::ostringstream err;
     EXPECT_EQ(run(arguments + Arguments{"--db", database_.string()}, environment, out, err), 0)

@@ -33,11 +33,6 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 }  // namespace
 
-std::string kept_folder(const std::string& name) {
-  const std::string folder = "swr_program_" + name + "_" + std::to_string(getuid());
-  return name + "=" + (std::filesystem::temp_directory_path() / folder).string();
-}
-
 Program::Program(const std::vector<std::string>& arguments,
                  const std::vector<std::string>& environment, const std::filesystem::path& scratch)
     : out_file_(scratch / "stdout.txt") {

@@ -38,10 +38,6 @@ struct ProgramResult {
   std::string err;
 };
 
-/// NAME=FOLDER, of a folder that outlives the test: only the first one compiles, and the others
-/// believe what it stored.
-std::string kept_folder(const std::string& name);
-
 /// A child process whose files are under a directory of the caller.
 class Program {
  public:

@@ -2,6 +2,7 @@
 // A test that runs the program in a directory of its own, with the cache that all such tests share.
 #pragma once
 
+#include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
 #include "tests/tuner/cli/program.h"
 
@@ -36,8 +37,9 @@ class ProgramFixture : public ::testing::Test {
 
   TempDirectory directory_;
   const std::filesystem::path dir_ = directory_.path();
-  std::vector<std::string> environment_{"HOME=" + dir_.string(), kept_folder("XDG_STATE_HOME"),
-                                        kept_folder("SWR_CACHE_DIR")};
+  std::vector<std::string> environment_{"HOME=" + dir_.string(),
+                                        "XDG_STATE_HOME=" + kept_folder("state").string(),
+                                        "SWR_CACHE_DIR=" + kept_kernels().string()};
 };
 
 }  // namespace swr::test

@@ -4,6 +4,7 @@
 #include "tuner/cli/team_tuning.h"
 
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
 #include "tests/tuner/supervise/supervision.h"
 #include <swr/attention_problem.h>
@@ -64,7 +65,7 @@ class TeamTuningTest : public ::testing::Test {
     tune_options_.stop_requested = [&interrupt] { return interrupt.interrupted(); };
     const ShardChoice everything;
     WorkSource work(session, everything, std::vector<std::string>(problems_.size()), order);
-    const Generator generator(GeneratorOptions{.cache_dir = files_ / "cache"});
+    const Generator generator(GeneratorOptions{.cache_dir = kept_kernels()});
     ReportSink sink(session, document(session, Provenance::measured, fictional_device()));
     std::vector<int> numbers;
     std::vector<GpuChoice> choices;

@@ -3,6 +3,7 @@
 
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/noisy_evaluator.h"
 #include "tests/support/test.h"
 #include "tuner/run/objective_choice.h"
@@ -257,7 +258,7 @@ class TuneFor : public ::testing::Test {
 
   TuneReport tune_for(const std::string& objective, bool measures_energy = false) {
     Store store(path_, Store::Mode::read_write);
-    const Generator generator({.cache_dir = directory_ / "cache"});
+    const Generator generator({.cache_dir = kept_kernels()});
     options_.objective = {.objective = Objective(objective), .measures_energy = measures_energy};
     options_.run_id = store.begin_run(
         {.command = "test", .l2_state = "warm", .objective = objective, .conditions = "fake"});

@@ -5,6 +5,7 @@
 #include "report/report.h"
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/noisy_evaluator.h"
 #include "tests/support/test.h"
 #include "tuner/predict/predicting_evaluator.h"
@@ -33,7 +34,7 @@ class RecordingProgress final : public Progress {
 class TunerStory : public ::testing::Test {
  protected:
   Generator make_generator() const {
-    GeneratorOptions options{.cache_dir = directory_ / "cache"};
+    GeneratorOptions options{.cache_dir = kept_kernels()};
     return Generator(options);
   }
 
@@ -423,7 +424,7 @@ class GemmStory : public ::testing::Test {
         store_->begin_run({.command = "test", .l2_state = "warm", .conditions = "test"});
   }
   TuneReport tune_on(Evaluator& evaluator) {
-    const Generator generator({.cache_dir = directory_ / "cache"});
+    const Generator generator({.cache_dir = kept_kernels()});
     return tune(problem_, evaluator, generator, *store_, options_, progress_);
   }
 
@@ -501,7 +502,7 @@ class ResumedRun : public ::testing::Test {
   /// Tunes under a new run in the named database.
   TuneReport tune_in(const char* database, bool starts_over = false) {
     Store store(directory_ / database, Store::Mode::read_write);
-    GeneratorOptions generator_options{.cache_dir = directory_ / "cache"};
+    GeneratorOptions generator_options{.cache_dir = kept_kernels()};
     const Generator generator(generator_options);
     options_.run_id = store.begin_run(
         {.command = "test", .l2_state = "warm", .conditions = "fake", .starts_over = starts_over});

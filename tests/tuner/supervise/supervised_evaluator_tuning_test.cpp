@@ -3,6 +3,7 @@
 // or a later one does, the right variant is blamed, nothing stored is lost.
 #include "tests/support/attention.h"
 #include "tests/support/fake_evaluator.h"
+#include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
 #include "tests/tuner/supervise/supervision.h"
 #include "tuner/run/tuner.h"
@@ -37,7 +38,7 @@ class SupervisedTuning : public ::testing::Test {
   }
 
   TuneReport run(const std::vector<long long>& behaviours) const {
-    const Generator generator(GeneratorOptions{.cache_dir = files_ / "cache"});
+    const Generator generator(GeneratorOptions{.cache_dir = kept_kernels()});
     SuperviseOptions supervision = directory_.options();
     supervision.deadline = deadline_;
     SupervisedEvaluator evaluator(supervision);
