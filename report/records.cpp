@@ -150,6 +150,7 @@ Json report_record(const TuneReport& report) {
   record["interrupted"] = report.interrupted;
   record["out_of_time"] = report.out_of_time;
   record["known"] = report.known;
+  record["expected_gain"] = report.expected_gain ? Json(*report.expected_gain) : Json();
   record["kernels_compiled"] = report.kernels_compiled;
   record["kernels_from_cache"] = report.kernels_from_cache;
   record["times"] = times_json(report.times);

@@ -383,6 +383,14 @@ void print_times(std::ostream& out, const TuneReport& report) {
   }
 }
 
+/// Why a search ended before its limit, and how to go on.
+void print_settled(std::ostream& out, const TuneReport& report) {
+  if (report.expected_gain) {
+    out << "ended after " << report.results.size() << " of " << report.planned
+        << " variants: less than a tie is to be expected of the others; --whole-budget goes on\n";
+  }
+}
+
 /// What a prediction left out, and how to have it.
 void print_left_out(std::ostream& out, const TuneReport& report) {
   const std::size_t tried = report.results.size();
@@ -440,6 +448,7 @@ void print_conclusions(std::ostream& out, const TuneReport& report, const Report
   } else {
     print_what_verbose_says(out, report);
   }
+  print_settled(out, report);
   print_known(out, report);
   if (style.verbose) {
     print_times(out, report);

@@ -100,10 +100,11 @@ ExplainSubject predicted_subject(const Session& session, const Problem& problem,
   const Generator generator(supervised_generator_options(session));
   PredictingEvaluator evaluator(profile);
   Store store = Store::in_memory();
-  const TuneOptions options{
-      .search = {.strategy = StrategyKind::model},
-      .provenance = Provenance::predicted,
-      .run_id = store.begin_run({.command = session.command_line, .swr_version = SWR_VERSION})};
+  // Assigned one by one: of a list in braces GCC 12 warns that a member may be used uninitialised.
+  TuneOptions options;
+  options.search.strategy = StrategyKind::model;
+  options.provenance = Provenance::predicted;
+  options.run_id = store.begin_run({.command = session.command_line, .swr_version = SWR_VERSION});
   const TuneReport report =
       tune(problem, evaluator, generator, store, options, *progress_on(session));
   const VariantResult* const best = report.best();

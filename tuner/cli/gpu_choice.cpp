@@ -15,6 +15,7 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
 
@@ -220,6 +221,9 @@ GeneratorOptions supervised_generator_options(const Session& session, bool is_is
 int run_compile_worker(const Session& session) {
   // Where memory runs out before the tuner's limit, the system ends this process first.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
+  // Who launches kernels and waits for them goes first.
+  constexpr int kLessUrgent = 5;
+  setpriority(PRIO_PROCESS, 0, kLessUrgent);
   serve_compiler(STDIN_FILENO, nvrtc_compiler(generator_options(session)));
   return kExitSuccess;
 }

@@ -91,6 +91,9 @@ void add_search_options(OptionList& options, TuneArguments& run) {
   options.add("--budget N", run.budget,
               "Variants to try per problem at most [all; for model a tenth of the space]",
               {.group = group, .at_least = 1});
+  options.add("--whole-budget", run.whole_budget,
+              "Try so many also when a search by the model expects nothing of the rest",
+              {.group = group});
   options.add("--time TIME", run.time, "Wall-clock limit per problem: seconds, or 5:00",
               {.group = group});
   options.add("--within TIME", run.within,
@@ -148,9 +151,10 @@ void add_replay_option(OptionList& options, TuneArguments& run) {
                   "(.spaces) instead of a GPU; stored only in a database named by --db, which "
                   "then holds nothing else",
                   {.group = "Files", .role = FileRole::input});
-  options.exclude_all_but(replay, {"--help", "--strategy", "--budget", "--time", "--seed", "--csv",
-                                   "--events", "--top", "--json", "--quiet", "--jobs", "--db",
-                                   "--shard", "--queue", "--lease", "--watch", "--port"});
+  options.exclude_all_but(
+      replay, {"--help", "--strategy", "--budget", "--whole-budget", "--time", "--seed", "--csv",
+               "--events", "--top", "--json", "--quiet", "--jobs", "--db", "--shard", "--queue",
+               "--lease", "--watch", "--port"});
 }
 
 /// Lists of problems that others made.
@@ -624,7 +628,8 @@ SearchOptions search_options(const TuneSession& session, Provenance provenance) 
                                                             : parse_strategy(options.strategy),
                        .max_variants = std::nullopt,
                        .max_s = std::nullopt,
-                       .seed = options.seed};
+                       .seed = options.seed,
+                       .spends_all = options.whole_budget};
   if (options.budget) {
     search.max_variants = static_cast<std::size_t>(*options.budget);
   }

@@ -55,6 +55,7 @@ struct TuneArguments {
   /// Empty: the strategy that search_options() chooses.
   std::string strategy;
   std::optional<long long> budget;
+  bool whole_budget = false;
   /// Seconds, or minutes:seconds.
   std::string time;
   /// The same of the whole run.

@@ -18,11 +18,19 @@ void repeat(int times, const KernelTimer::Enqueue& enqueue) {
 
 KernelTimer::KernelTimer(const Stream& stream, Enqueue launch, Before before, int warmup_launches)
     : stream_(stream), launch_(std::move(launch)), before_(std::move(before)) {
-  repeat(warmup_launches, launch_);
   if (before_.flush_l2) {
+    repeat(warmup_launches, launch_);
     return;
   }
-  launches_ = launches_per_sample(sample(1).front());
+  launch_();
+  enqueue_timed(0);
+  launch_us_ = timed_us(0);
+  if (launch_us_ >= kWarmUs) {
+    return;
+  }
+  repeat(warmup_launches - 2, launch_);
+  launch_us_ = sample(1).front();
+  launches_ = launches_per_sample(launch_us_);
   if (is_replayed(launches_)) {
     try {
       graph_.emplace(stream_, [this] { repeat(launches_, launch_); });
@@ -38,22 +46,30 @@ std::vector<double> KernelTimer::sample(int count) {
   if (!before_.flush_l2) {
     occupy_gpu();
   }
-  const auto wanted = static_cast<std::size_t>(count);
-  for (std::size_t i = 0; i < wanted; ++i) {
-    for (const Enqueue& enqueue : {before_.flush_l2, before_.shake_placement}) {
-      if (enqueue) {
-        enqueue();
-      }
-    }
-    starts_[i].record(stream_);
-    enqueue_sample();
-    stops_[i].record(stream_);
+  for (int i = 0; i < count; ++i) {
+    enqueue_timed(i);
   }
   std::vector<double> samples_us;
-  for (std::size_t i = 0; i < wanted; ++i) {
-    samples_us.push_back(stops_[i].elapsed_us_since(starts_[i]) / launches_);
+  for (int i = 0; i < count; ++i) {
+    samples_us.push_back(timed_us(i));
   }
   return samples_us;
+}
+
+void KernelTimer::enqueue_timed(int place) {
+  for (const Enqueue& enqueue : {before_.flush_l2, before_.shake_placement}) {
+    if (enqueue) {
+      enqueue();
+    }
+  }
+  starts_.at(static_cast<std::size_t>(place)).record(stream_);
+  enqueue_sample();
+  stops_.at(static_cast<std::size_t>(place)).record(stream_);
+}
+
+double KernelTimer::timed_us(int place) const {
+  const auto i = static_cast<std::size_t>(place);
+  return stops_.at(i).elapsed_us_since(starts_.at(i)) / launches_;
 }
 
 /// With a whole sample where launches are short: a host that others keep busy may take long to

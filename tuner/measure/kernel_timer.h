@@ -32,13 +32,21 @@ class KernelTimer {
 
   /// `launch` enqueues one launch on the stream. Without a flush launches run on a warm L2, and
   /// short kernels are replayed from a CUDA graph, whose gaps between launches are the smallest.
-  /// Runs the warm-up launches. Throws: what these throw; DriverError when the kernel faults.
+  /// Runs the warm-up launches, of long kernels two. Throws: what these throw; DriverError when the
+  /// kernel faults.
   KernelTimer(const Stream& stream, Enqueue launch, Before before, int warmup_launches);
 
   /// Samples taken one right after the other, in microseconds per launch. The host stays ahead of
   /// the GPU, so that its own work is not in them.
   /// Throws: as the constructor. Requires: 1 <= count <= kBatch.
   std::vector<double> sample(int count);
+
+  /// The two halves of a sample of a kernel so long that what the host and the L2 add to it does
+  /// not show: those of several kernels are enqueued one behind the other, without a launch of
+  /// each before. Throws: as sample(). Requires: 0 <= place < kBatch; is_long() for the first.
+  void enqueue_timed(int place);
+  double timed_us(int place) const;
+  bool is_long() const { return launch_us_ >= kLongUs; }
 
   /// GPU time that a sample costs besides flushing, from its time per launch.
   double cost_us(double sample_us) const { return sample_us * launches_; }
@@ -53,6 +61,7 @@ class KernelTimer {
   Enqueue launch_;
   Before before_;
   int launches_ = 1;
+  double launch_us_ = 0.0;  ///< Roughly, on a warm L2.
   std::optional<Graph> graph_;
   std::array<Event, kBatch> starts_;
   std::array<Event, kBatch> stops_;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -62,6 +63,26 @@ std::vector<double> sample(KernelTimer& timer, const StoppingOptions& options) {
   return rule.samples_us();
 }
 
+/// One of each in this order. Long ones keep the GPU busy for those behind them.
+void sample_each(const std::vector<std::unique_ptr<KernelTimer>>& timers,
+                 const std::vector<std::size_t>& order,
+                 std::vector<std::vector<double>>& samples_us) {
+  const bool are_long =
+      std::ranges::all_of(timers, [](const auto& timer) { return timer->is_long(); });
+  if (!are_long) {
+    for (const std::size_t i : order) {
+      samples_us[i].push_back(timers[i]->sample(1).front());
+    }
+    return;
+  }
+  for (const std::size_t i : order) {
+    timers[i]->enqueue_timed(0);
+  }
+  for (const std::size_t i : order) {
+    samples_us[i].push_back(timers[i]->timed_us(0));
+  }
+}
+
 /// [timer][round]; each round in an order of its own.
 std::vector<std::vector<double>> sample_in_rounds(
     const std::vector<std::unique_ptr<KernelTimer>>& timers, const RaceOptions& options) {
@@ -71,9 +92,7 @@ std::vector<std::vector<double>> sample_in_rounds(
   std::vector<std::vector<double>> samples_us(timers.size());
   for (int round = 0; round < options.rounds; ++round) {
     std::shuffle(order.begin(), order.end(), random);
-    for (const std::size_t i : order) {
-      samples_us[i].push_back(timers[i]->sample(1).front());
-    }
+    sample_each(timers, order, samples_us);
   }
   return samples_us;
 }
@@ -120,6 +139,7 @@ struct MeasuringEvaluator::Impl {
                                     const std::string& (RangeProfiler::*missing)() const);
   PowerReading power_of(const Contender& contender);
   CountedLaunch counted(Trial& trial) const;
+  bool open_profiler();
   std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
 
@@ -129,6 +149,8 @@ struct MeasuringEvaluator::Impl {
   std::unique_ptr<Session> session;
   PlacementShaker shaker{session->tools, options.seed};
   bool context_is_lost = false;
+  /// Who is slower does not come into the finals of the problem at hand.
+  double reach_us = std::numeric_limits<double>::infinity();
 };
 
 void MeasuringEvaluator::Impl::prepare(const Problem& problem) {
@@ -141,6 +163,7 @@ void MeasuringEvaluator::Impl::prepare(const Problem& problem) {
   if (!session->workload || session->workload->problem() != problem) {
     session->workload.reset();
     session->workload = problem.operation().make_workload(problem, session->tools, options.seed);
+    reach_us = std::numeric_limits<double>::infinity();
   }
 }
 
@@ -156,12 +179,17 @@ void MeasuringEvaluator::Impl::measure(const Contender& contender, VariantResult
   const Verdict after = trial->check_after_timing();
   if (!after.failure.empty()) {
     fail(result, ResultState::correctness, "after timing: " + after.failure);
+  } else if (result.state == ResultState::ok) {
+    const double high_us = screening_interval(result.measurement()->samples_us).high;
+    reach_us = std::min(reach_us, high_us * (1.0 + kScreeningDrift));
   }
 }
 
 void MeasuringEvaluator::Impl::time(Trial& trial, VariantResult& result) {
   const auto timer = this->timer(trial);
-  auto watched = sample_watched(watch(), [&] { return sample(*timer, options.stopping); });
+  StoppingOptions stopping = options.stopping;
+  stopping.slow_us = reach_us;
+  auto watched = sample_watched(watch(), [&] { return sample(*timer, stopping); });
   Measurement& measurement = std::get<Measurement>(result.outcome);
   measurement.samples_us = std::move(watched.samples);
   measurement.median_us = median(measurement.samples_us);
@@ -202,18 +230,29 @@ Watch MeasuringEvaluator::Impl::watch() const {
               }};
 }
 
-/// The profiler switched on, or nullptr when counters are refused; asked for once only.
+/// False when counters are refused or unwanted; asked for once only.
+bool MeasuringEvaluator::Impl::open_profiler() {
+  if (session->profiler || !session->no_profiler_because.empty() || !options.counters) {
+    return session->profiler != nullptr;
+  }
+  try {
+    session->profiler = std::make_unique<RangeProfiler>(
+        session->context.handle(), session->context.device_ordinal(), session->availability);
+  } catch (const Error& error) {
+    session->no_profiler_because = error.what();
+  }
+  return session->profiler != nullptr;
+}
+
+/// The profiler switched on, or nullptr when counters are refused.
 std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
-  if (!session->no_profiler_because.empty()) {
+  if (!open_profiler()) {
     return nullptr;
   }
   try {
-    if (!session->profiler) {
-      session->profiler = std::make_unique<RangeProfiler>(
-          session->context.handle(), session->context.device_ordinal(), session->availability);
-    }
     return std::make_unique<CountingSession>(*session->profiler);
   } catch (const Error& error) {
+    session->profiler.reset();
     session->no_profiler_because = error.what();
     return nullptr;
   }
@@ -346,6 +385,7 @@ const DeviceInfo& MeasuringEvaluator::device() const { return impl_->device; }
 void MeasuringEvaluator::prepare(const Problem& problem) {
   try {
     impl_->prepare(problem);
+    impl_->open_profiler();  // The GPU waits for the first kernel anyway.
   } catch (const DriverError& error) {
     if (error.context_is_lost()) {
       throw;

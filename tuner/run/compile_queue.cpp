@@ -31,6 +31,7 @@ struct CompileQueue::State {
 
   Compile compile;
   std::size_t look_ahead = 0;
+  std::size_t most_on_suspicion = 0;
   std::mutex mutex;
   std::condition_variable_any changed;
   // Guarded by mutex.
@@ -44,9 +45,10 @@ struct CompileQueue::State {
 CompileQueue::CompileQueue(int threads, Compile compile) : state_(std::make_shared<State>()) {
   const auto thread_count = static_cast<std::size_t>(std::max(1, threads));
   state_->compile = std::move(compile);
-  // Twice the threads keeps every thread busy while the consumer evaluates one variant, and holds
-  // only a handful of cubins in memory.
-  state_->look_ahead = 2 * thread_count;
+  // So many that threads stay busy while variants of kernels that compile fast are evaluated, and
+  // no more than some hundred MiB of cubins wait.
+  state_->look_ahead = 16 * thread_count;
+  state_->most_on_suspicion = 2 * thread_count;
   for (std::size_t i = 0; i < thread_count; ++i) {
     threads_.emplace_back([state = state_](const std::stop_token& stop) { state->work(stop); });
   }
@@ -106,6 +108,12 @@ bool CompileQueue::is_ready(const Variant& variant) {
          begun->second.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
+void CompileQueue::stop() {
+  for (std::jthread& thread : threads_) {
+    thread.request_stop();
+  }
+}
+
 void CompileQueue::abandon() {
   for (std::jthread& thread : threads_) {
     thread.request_stop();
@@ -146,7 +154,7 @@ std::optional<CompileQueue::State::Task> CompileQueue::State::begin_next() {
     ++ahead;
     task = begin_first_of(wanted);
   }
-  while (!task && wanted.empty() && !expected.empty() && on_suspicion < look_ahead) {
+  while (!task && wanted.empty() && !expected.empty() && on_suspicion < most_on_suspicion) {
     task = begin_first_of(expected);
     on_suspicion += task ? 1 : 0;
   }

@@ -50,6 +50,9 @@ class CompileQueue {
   /// Whether take() would not wait.
   bool is_ready(const Variant& variant);
 
+  /// Begins no further compilation. Nothing can be taken after that.
+  void stop();
+
   /// Leaves the compilations in hand to their threads, which nobody waits for: a compilation cannot
   /// be broken off. What `compile` uses has to live as long as the process does.
   void abandon();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/finals.h"
 
-#include "tuner/statistics/statistics.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -51,12 +49,11 @@ constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 /// What the screening knows of a median: its samples' interval, or the median alone without any.
 Interval screened(const VariantResult& result) {
-  constexpr double kConfidence = 0.95;
   const Measurement& measurement = *result.measurement();
   if (measurement.samples_us.empty()) {
     return {measurement.median_us, measurement.median_us};
   }
-  return median_interval(measurement.samples_us, kConfidence);
+  return screening_interval(measurement.samples_us);
 }
 
 /// The times of two in the races that both took part in; at least one.
@@ -174,6 +171,7 @@ class SharedRaces {
 
   /// The others do not take part until they are chosen again.
   void choose(Places places) { active_ = std::move(places); }
+  const Places& active() const { return active_; }
   void note_slower(std::size_t place) { slower_.insert(place); }
 
   bool may_go_on() const {
@@ -190,10 +188,14 @@ class SharedRaces {
 
  private:
   /// Before a sample goes an untimed launch, or a whole untimed sample where it is replayed. A race
-  /// begins with one more sample and with warm-up launches.
+  /// begins with one more sample and with warm-up launches; for long kernels with two launches.
   static double cost_us(const std::vector<double>& samples_us) {
     constexpr double kWarmups = 4.0;
     const double launch_us = capped_mean(samples_us);
+    if (launch_us >= kWarmUs) {
+      const double launches = launch_us >= kLongUs ? 1.0 : 2.0;
+      return (2.0 + launches * static_cast<double>(samples_us.size())) * launch_us;
+    }
     const double untimed_us = is_replayed(launches_per_sample(launch_us)) ? kSampleUs : launch_us;
     const double sample_us = std::max(kSampleUs, launch_us) + untimed_us;
     return static_cast<double>(samples_us.size()) * sample_us + sample_us + kWarmups * launch_us;
@@ -256,7 +258,8 @@ Places in_doubt(const Problem& problem, std::span<const VariantResult> results, 
   for (std::size_t place = 0; place < ratios.size(); ++place) {
     const bool doubtful = is_unclear(place);
     is_decided = is_decided && !doubtful;
-    if (doubtful || place == winner || ratios[place].low <= 1.0) {
+    const bool may_be_fastest = ratios[place].low <= 1.0 && !shared.slower().contains(place);
+    if (doubtful || place == winner || may_be_fastest) {
       kept.push_back(place);
     }
   }
@@ -286,10 +289,48 @@ bool is_good_enough(const Problem& problem, std::span<const VariantResult> resul
   });
 }
 
+/// Who by two and by four races is beyond doubt slower than tied leaves: of most of a field so many
+/// tell. Their scatter is told by all.
+void drop_clearly_slower(SharedRaces& shared, const FinalsOptions& options) {
+  const RaceTimes& races = shared.times_us();
+  const std::size_t reference = fastest(races);
+  double squares = 0.0;
+  double freedom = 0.0;
+  for (const std::size_t place : shared.active()) {
+    if (place != reference) {
+      const auto [times, references] = shared_races(races, place, reference);
+      squares += scatter_of_pairs(times, references);
+      freedom += static_cast<double>(times.size()) - 1.0;
+    }
+  }
+  Places left;
+  for (const std::size_t place : shared.active()) {
+    const auto [times, references] = shared_races(races, place, reference);
+    const Interval ratio = moderated_ratio_interval(
+        times, references, squares / std::max(1.0, freedom), options.confidence);
+    if (ratio.low >= 1.0 + options.tie_threshold) {
+      shared.note_slower(place);
+    } else {
+      left.push_back(place);
+    }
+  }
+  shared.choose(std::move(left));
+}
+
 /// Races until nothing is in doubt, looking each time their number has doubled: every look is a
 /// chance to err.
 void run_races(const Problem& problem, std::span<const VariantResult> finalists,
                SharedRaces& shared, const FinalsOptions& options) {
+  for (int races = 2; races < options.first_races; races *= 2) {
+    shared.race_until(races);
+    if (!shared.outcome().degraded_because.empty()) {
+      return;
+    }
+    drop_clearly_slower(shared, options);
+    if (shared.active().size() == 1) {
+      return;
+    }
+  }
   shared.race_until(options.first_races);
   while (shared.may_go_on()) {
     Places doubtful = in_doubt(problem, finalists, shared, options);
@@ -336,6 +377,16 @@ std::vector<Finalist> decide(const Problem& problem, std::span<const VariantResu
   std::stable_sort(finalists.begin() + 1, finalists.end(),
                    [](const Finalist& a, const Finalist& b) { return a.ratio < b.ratio; });
   return finalists;
+}
+
+/// To take a kernel through warm-up costs as much as a round of a long one, so that more places
+/// tell more of it than more rounds.
+FinalsOptions fitted(FinalsOptions options, double fastest_us) {
+  if (fastest_us >= kWarmUs) {
+    options.rounds_per_race = std::max(1, options.rounds_per_race / 2);
+    options.most_rounds = std::max(1, options.most_rounds / 2);
+  }
+  return options;
 }
 
 std::vector<CompiledKernel> compiled(const KernelSource& kernels,
@@ -402,10 +453,11 @@ std::size_t choose_winner(const Problem& problem, std::span<const VariantResult>
 }
 
 FinalsOutcome run_finals(const Problem& problem, Evaluator& evaluator, const KernelSource& kernels,
-                         std::span<const VariantResult> finalists, const FinalsOptions& options) {
+                         std::span<const VariantResult> finalists, const FinalsOptions& wanted) {
   if (finalists.size() < 2) {
     return {{}, "fewer than two variants to compare"};
   }
+  const FinalsOptions options = fitted(wanted, finalists.front().time_us());
   std::vector<Variant> variants;
   std::ranges::transform(finalists, std::back_inserter(variants), &VariantResult::variant);
   const std::vector<CompiledKernel> ready = compiled(kernels, variants);
@@ -417,7 +469,7 @@ FinalsOutcome run_finals(const Problem& problem, Evaluator& evaluator, const Ker
     if (sound.empty() || sound.size() == finalists.size()) {
       throw;
     }
-    return run_finals(problem, evaluator, kernels, sound, options);
+    return run_finals(problem, evaluator, kernels, sound, wanted);
   }
   if (!shared.outcome().degraded_because.empty()) {
     return {{}, shared.outcome().degraded_because};

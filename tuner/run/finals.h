@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tuner/evaluator.h"
+#include "tuner/statistics/statistics.h"
 #include <swr/result.h>
 #include <swr/store.h>
 
@@ -16,9 +17,8 @@
 namespace swr {
 
 struct FinalsOptions {
-  /// How much the medians of two kernels, measured one after the other, may err beyond what their
-  /// samples show, as a share: each errs by 2.3 % one time in a hundred (docs/measuring.md).
-  double drift = 0.06;
+  /// How much two medians of the screening may err beyond what their samples show, as a share.
+  double drift = kScreeningDrift;
   std::size_t most_finalists = 128;
   /// Rounds of one race. Code and tensors lie elsewhere in each race, so that races tell more than
   /// rounds do.
@@ -29,8 +29,7 @@ struct FinalsOptions {
   int most_rounds = 320;
   /// GPU time after which no further race begins, microseconds.
   double budget_us = 10e6;
-  /// A difference below this share does not matter: such variants tie.
-  double tie_threshold = 0.005;
+  double tie_threshold = kTieThreshold;
   /// Confidence that a variant is tied, or is not, with which it needs no more rounds.
   double confidence = 0.99;
   /// Draws the order within rounds.

@@ -4,6 +4,7 @@
 // as soon as it is there.
 #pragma once
 
+#include "tuner/run/compile_queue.h"
 #include "tuner/run/tuner.h"
 
 #include <chrono>
@@ -18,9 +19,10 @@ namespace swr {
 using RowIds = std::map<Variant, long long>;
 
 /// Tries what the strategy chooses and then `rivals`, into the report and the database; returns the
-/// rows that hold it. Throws: what the evaluator, the source and the store throw.
+/// rows that hold it. Takes kernels of the queue and stops it. Throws: what the evaluator, the
+/// source of the queue's kernels and the store throw.
 RowIds search_variants(Strategy& strategy, std::vector<Variant> rivals, Evaluator& evaluator,
-                       const KernelSource& kernels, Store& store, const TuneOptions& options,
+                       CompileQueue& queue, Store& store, const TuneOptions& options,
                        Progress& progress, TuneReport& report);
 
 /// Into the report and the rows of those. What cannot be counted says why.

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -73,7 +74,10 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
   }
   const auto predict =
       model_predictor(report.problem, report.device, thread_count(options.compile_threads));
-  return make_strategy(options.search, std::move(variants), [&](const std::vector<Variant>& space) {
+  SearchOptions search = options.search;
+  // A prediction costs no device time, and several of the best decide.
+  search.spends_all = search.spends_all || report.provenance == Provenance::predicted;
+  return make_strategy(search, std::move(variants), [&](const std::vector<Variant>& space) {
     auto times = predict(space);
     report.ranking = first_ranked(space, *times);
     progress.ranked(report.ranking);
@@ -186,13 +190,16 @@ class TuningRun {
     const auto strategy = choose_strategy(report_, options_, std::move(space), progress_);
     const ProgressScope scope(progress_, title_of(report_, strategy->planned()),
                               strategy->planned());
-    row_ids_ = search_variants(*strategy, std::move(rivals), evaluator_, kernels_, store_, options_,
+    report_.planned = strategy->planned();
+    auto queue = std::make_unique<CompileQueue>(thread_count(options_.compile_threads), kernels_);
+    row_ids_ = search_variants(*strategy, std::move(rivals), evaluator_, *queue, store_, options_,
                                progress_, report_);
     decide();
     follow_objective(idle);
     rank_results(report_);
     finish();
     note_answer();
+    end(std::move(queue));
   }
 
  private:
@@ -207,6 +214,15 @@ class TuningRun {
       progress_.phase("deciding between the fastest in shared rounds");
       hold_finals(report_, evaluator_, kernels_, store_, options_, row_ids_);
     }
+  }
+
+  /// What was begun ahead and is not needed went on meanwhile.
+  void end(std::unique_ptr<CompileQueue> queue) {
+    if (report_.interrupted && options_.abandons_compilations) {
+      queue->abandon();
+    }
+    const PhaseTimer timer(report_.times.end_s);
+    queue.reset();
   }
 
   void follow_objective(const PowerReading& idle) {

@@ -126,6 +126,10 @@ struct TuneReport {
   /// Rows of `results` that were known from an earlier run and not tried again.
   std::size_t known = 0;
   PhaseTimes times;
+  /// Variants that the search was to try at most.
+  std::size_t planned = 0;
+  /// As Strategy::expected_gain().
+  std::optional<double> expected_gain;
   /// True when stop_requested ended the run early.
   bool interrupted = false;
   /// True when SearchOptions::max_s or search_until ended the run before the search was done.

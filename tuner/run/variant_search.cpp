@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/run/compile_queue.h"
 #include "tuner/run/stages.h"
 #include <swr/error.h>
 
@@ -84,6 +83,7 @@ class VariantSearch {
     for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
       try_batch(batch);
     }
+    report_.expected_gain = strategy_.expected_gain();
     evaluator_.expect(report_.problem, {});  // A run that was stopped leaves nothing behind.
     try_rivals();
     uncounted_.count();
@@ -332,17 +332,12 @@ class VariantSearch {
 }  // namespace
 
 RowIds search_variants(Strategy& strategy, std::vector<Variant> rivals, Evaluator& evaluator,
-                       const KernelSource& kernels, Store& store, const TuneOptions& options,
+                       CompileQueue& queue, Store& store, const TuneOptions& options,
                        Progress& progress, TuneReport& report) {
-  auto queue = std::make_unique<CompileQueue>(thread_count(options.compile_threads), kernels);
-  VariantSearch trial(strategy, std::move(rivals), evaluator, store, *queue, options, progress,
+  VariantSearch trial(strategy, std::move(rivals), evaluator, store, queue, options, progress,
                       report);
   trial.search();
-  if (report.interrupted && options.abandons_compilations) {
-    queue->abandon();
-  }
-  const PhaseTimer timer(report.times.end_s);
-  queue.reset();
+  queue.stop();
   return trial.take_row_ids();
 }
 

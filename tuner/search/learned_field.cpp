@@ -300,11 +300,18 @@ void ResidualField::add(std::size_t place) {
   pivots_.push_back(pivot);
 }
 
-std::vector<double> ResidualField::expected(const std::vector<double>& residuals) const {
-  const double mean = residuals.empty() ? 0.0
-                                        : std::accumulate(residuals.begin(), residuals.end(), 0.0) /
-                                              static_cast<double>(residuals.size());
-  std::vector<double> expected(space_.size(), mean);
+namespace {
+
+double mean_of(const std::vector<double>& residuals) {
+  return residuals.empty() ? 0.0
+                           : std::accumulate(residuals.begin(), residuals.end(), 0.0) /
+                                 static_cast<double>(residuals.size());
+}
+
+}  // namespace
+
+std::vector<double> ResidualField::weights(const std::vector<double>& residuals) const {
+  const double mean = mean_of(residuals);
   std::vector<double> weights;
   for (std::size_t i = 0; i < residuals.size(); ++i) {
     double rest = residuals[i] - mean;
@@ -312,6 +319,14 @@ std::vector<double> ResidualField::expected(const std::vector<double>& residuals
       rest -= weights[earlier] * rows_[earlier][added_[i]];
     }
     weights.push_back(rest / pivots_[i]);
+  }
+  return weights;
+}
+
+std::vector<double> ResidualField::expected(const std::vector<double>& residuals) const {
+  std::vector<double> expected(space_.size(), mean_of(residuals));
+  const std::vector<double> weights = this->weights(residuals);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
     for (std::size_t place = 0; place < expected.size(); ++place) {
       expected[place] += weights[i] * rows_[i][place];
     }
@@ -319,6 +334,17 @@ std::vector<double> ResidualField::expected(const std::vector<double>& residuals
   return expected;
 }
 
+double ResidualField::scale(const std::vector<double>& residuals, double guess) const {
+  const std::vector<double> weights = this->weights(residuals);
+  const double squares =
+      std::inner_product(weights.begin(), weights.end(), weights.begin(), guess * guess);
+  return std::sqrt(squares / static_cast<double>(1 + weights.size()));
+}
+
 double ResidualField::deviation(std::size_t place) const { return std::sqrt(variances_[place]); }
+
+double ResidualField::whole_deviation(std::size_t place) const {
+  return std::sqrt(variances_[place] + kOwnShare);
+}
 
 }  // namespace swr

@@ -109,8 +109,14 @@ class ResidualField {
   /// Without any it is 0 everywhere. Requires: no more than were added.
   std::vector<double> expected(const std::vector<double>& residuals) const;
 
+  /// Standard deviation of the residuals before any was known, by those of the variants first
+  /// added; a guess counts as one of them. Requires: as expected().
+  double scale(const std::vector<double>& residuals, double guess) const;
+
   /// Standard deviation of a variant's residual, given those added; 1 without any.
   double deviation(std::size_t place) const;
+  /// The same with what no other variant tells.
+  double whole_deviation(std::size_t place) const;
 
  private:
   /// The axes as numbers: integers as they are, spellings by their place.
@@ -118,6 +124,8 @@ class ResidualField {
 
   static Numbers numbers(const Variant& variant);
   double correlation(std::size_t a, std::size_t b) const;
+  /// What each of the residuals adds to those before it, of unit variance where the scale is 1.
+  std::vector<double> weights(const std::vector<double>& residuals) const;
 
   std::vector<Numbers> space_;
   /// The Cholesky factor, continued over the whole space: [added][place].

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/learned_field.h"
 #include "tuner/search/strategy.h"
+#include "tuner/statistics/statistics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
-#include <numbers>
 #include <random>
 #include <utility>
 
@@ -29,17 +29,6 @@ constexpr std::size_t kHeld = 256;
 constexpr std::size_t kLearnedFrom = 96;
 /// After so many more evaluations it is built anew, from other candidates.
 constexpr std::size_t kRenew = 48;
-
-/// By how much a normal variable is expected to fall below a bound, where it does.
-double expected_improvement(double below_by, double deviation) {
-  if (deviation <= 1e-9) {
-    return std::max(0.0, below_by);
-  }
-  const double z = below_by / deviation;
-  const double density = std::exp(-0.5 * z * z) / std::sqrt(2.0 * std::numbers::pi);
-  const double share = 0.5 * std::erfc(-z / std::numbers::sqrt2);
-  return below_by * share + deviation * density;
-}
 
 class LearningStrategy final : public Strategy {
  public:

@@ -196,7 +196,8 @@ SpaceJudgement judge_space(const RecordedSpace& space,
   for (const StrategyKind strategy : strategies) {
     for (const std::size_t max_variants :
          {std::size_t{8}, std::size_t{16}, std::size_t{32}, tenth}) {
-      const SearchOptions options{.strategy = strategy, .max_variants = max_variants};
+      const SearchOptions options{
+          .strategy = strategy, .max_variants = max_variants, .spends_all = true};
       judgement.judgements.push_back(
           {strategy, max_variants, mean_regret(space, options, predict)});
     }

@@ -4,11 +4,14 @@
 #include "core/enum_text.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/search/learned_field.h"
+#include "tuner/statistics/statistics.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -109,6 +112,10 @@ namespace {
 constexpr double kModelSpread = 0.15;
 /// How many standard deviations a variant is given credit for at the beginning of a search.
 constexpr double kOptimism = 2.0;
+/// Successes before the search may end: fewer say little of how far the model errs.
+constexpr std::size_t kFewestKnown = 16;
+/// After so many more of the head it is asked whether the search may end.
+constexpr std::size_t kPartOfHead = 8;
 /// Budget below which each measurement is waited for.
 constexpr std::size_t kOneByOne = 3;
 
@@ -119,7 +126,8 @@ class ModelStrategy final : public Strategy {
       : space_(std::move(space)),
         times_(std::move(times)),
         is_proposed_(space_.size(), false),
-        results_us_(space_.size()) {
+        results_us_(space_.size()),
+        spends_all_(options.spends_all) {
     const std::size_t tenth = std::max<std::size_t>(1, space_.size() / 10);
     planned_ = std::min(options.max_variants.value_or(tenth), space_.size());
     limit_ = options.max_s && !options.max_variants ? space_.size() : planned_;
@@ -131,15 +139,18 @@ class ModelStrategy final : public Strategy {
       return {};
     }
     ResidualField field(space_);
-    const std::vector<double> residuals = expected_residuals(field);
+    const std::vector<double> found = found_residuals(field);
+    const std::vector<double> residuals = field.expected(found);
+    if (!spends_all_ && has_settled(field, residuals, field.scale(found, kModelSpread))) {
+      return {};
+    }
     const std::size_t count = step(evaluated_);
-    const std::vector<Variant> batch =
-        evaluated_ == 0 ? head(field, count) : choose(field, residuals, count);
+    const std::vector<Variant> batch = next(field, residuals, evaluated_, count);
     // What would follow if the batch in hand met the expectations: the next one, and of those after
     // it what is known already.
     if (evaluated_ + count < limit_) {
       const std::vector<bool> proposed = is_proposed_;
-      likely_ = choose(field, residuals, step(evaluated_ + count));
+      likely_ = next(field, residuals, evaluated_ + count, step(evaluated_ + count));
       const std::size_t rest = std::min(left(evaluated_ + count), limit_ - evaluated_ - count);
       const auto later =
           choose(field, residuals, rest - std::min(rest, likely_.size()), Among::known);
@@ -154,12 +165,16 @@ class ModelStrategy final : public Strategy {
     const auto found = std::ranges::find(space_, result.variant);
     if (found != space_.end() && result.state == ResultState::ok) {
       results_us_[static_cast<std::size_t>(found - space_.begin())] = result.time_us();
+      best_us_ = std::min(best_us_, result.time_us());
+      ++known_;
     }
   }
 
   std::vector<Variant> likely_next() override { return likely_; }
 
   std::size_t planned() const override { return limit_; }
+
+  std::optional<double> expected_gain() const override { return expected_gain_; }
 
  private:
   /// Whose times may be asked for.
@@ -170,16 +185,69 @@ class ModelStrategy final : public Strategy {
     return evaluated < planned_ ? planned_ - evaluated : std::max<std::size_t>(1, planned_ / 4);
   }
 
-  /// Half of it, and the last ones singly.
+  /// What is measured in the order of the model.
+  std::size_t head_size() const { return (planned_ + 1) / 2; }
+
+  /// The head in parts, then half of what is left, and the last ones singly.
   std::size_t step(std::size_t evaluated) const {
     const std::size_t rest = left(evaluated);
-    const std::size_t wanted = rest > kOneByOne ? (rest + 1) / 2 : 1;
+    std::size_t wanted = rest > kOneByOne ? (rest + 1) / 2 : 1;
+    if (rest > kOneByOne && evaluated < head_size()) {
+      const std::size_t part = evaluated < kFewestKnown ? kFewestKnown - evaluated : kPartOfHead;
+      wanted = std::min(head_size() - evaluated, part);
+    }
     return std::min(wanted, limit_ - evaluated);
   }
 
-  /// By how much the times to expect differ from the predicted ones, as logarithms, by what was
-  /// measured of similar variants; adds those to the field.
-  std::vector<double> expected_residuals(ResidualField& field) {
+  /// What follows when so many are evaluated.
+  std::vector<Variant> next(ResidualField& field, const std::vector<double>& residuals,
+                            std::size_t evaluated, std::size_t count) {
+    return evaluated < head_size() ? head(field, count) : choose(field, residuals, count);
+  }
+
+  /// True when all that is left may be expected to gain less than a tie. Asks for times as long as
+  /// what they do not go below leaves that open.
+  bool has_settled(const ResidualField& field, const std::vector<double>& residuals, double scale) {
+    constexpr std::size_t kAtOnce = 8;
+    if (known_ < kFewestKnown) {
+      return false;
+    }
+    const double best = std::log(best_us_);
+    for (;;) {
+      double known = 0.0;
+      double all = 0.0;
+      std::vector<std::pair<double, std::size_t>> unknown;
+      for (std::size_t place = 0; place < space_.size(); ++place) {
+        if (is_proposed_[place] || !std::isfinite(log_predicted(place))) {
+          continue;
+        }
+        const double gain = expected_improvement(best - log_predicted(place) - residuals[place],
+                                                 scale * field.whole_deviation(place));
+        all += gain;
+        if (times_->is_known(place)) {
+          known += gain;
+        } else {
+          unknown.emplace_back(-gain, place);
+        }
+      }
+      if (all <= kTieThreshold) {
+        expected_gain_ = all;
+        return true;
+      }
+      if (known > kTieThreshold || unknown.empty()) {
+        return false;
+      }
+      std::ranges::sort(unknown);
+      unknown.resize(std::min(unknown.size(), kAtOnce));
+      std::vector<std::size_t> places;
+      std::ranges::transform(unknown, std::back_inserter(places),
+                             &std::pair<double, std::size_t>::second);
+      times_->refine(places);
+    }
+  }
+
+  /// Logarithms of measured over predicted times; adds those variants to the field.
+  std::vector<double> found_residuals(ResidualField& field) {
     std::vector<std::size_t> measured;
     for (std::size_t place = 0; place < space_.size(); ++place) {
       if (results_us_[place] > 0.0) {
@@ -194,7 +262,7 @@ class ModelStrategy final : public Strategy {
         residuals.push_back(std::log(results_us_[place]) - log_predicted(place));
       }
     }
-    return field.expected(residuals);
+    return residuals;
   }
 
   /// Or less, where the time is not known; infinite for what the prediction rules out.
@@ -269,9 +337,13 @@ class ModelStrategy final : public Strategy {
   std::vector<bool> is_proposed_;
   std::vector<double> results_us_;  ///< 0 unless it succeeded.
   std::vector<Variant> likely_;
+  double best_us_ = std::numeric_limits<double>::infinity();
+  bool spends_all_ = false;
+  std::optional<double> expected_gain_;
   std::size_t planned_ = 0;
   std::size_t limit_ = 0;
   std::size_t evaluated_ = 0;
+  std::size_t known_ = 0;  ///< Successes.
 };
 
 }  // namespace

@@ -71,6 +71,8 @@ struct SearchOptions {
   /// then goes on until it is stopped.
   std::optional<double> max_s;
   unsigned long long seed = 1;
+  /// Go on to the limit, also when hardly anything is expected of what is left.
+  bool spends_all = false;
 };
 
 /// One search, for one thread. Call propose() and tell() each of its variants, in any order,
@@ -91,6 +93,10 @@ class Strategy {
 
   /// How many variants the search will evaluate as far as is known.
   virtual std::size_t planned() const = 0;
+
+  /// By how much, as a share, the best may be expected to be beaten by all that was not tried,
+  /// where the search ended because that is less than a tie.
+  virtual std::optional<double> expected_gain() const { return std::nullopt; }
 };
 
 /// A search of the space. `predict` is called for StrategyKind::model alone.

@@ -3,6 +3,7 @@
 
 #include <boost/math/distributions/students_t.hpp>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <random>
 
@@ -46,6 +47,10 @@ std::size_t trimmed_at_each_end(std::size_t count, double confidence) {
 
 double sum(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+double student_quantile(double freedom, double confidence) {
+  return boost::math::quantile(boost::math::students_t(freedom), (1.0 + confidence) / 2.0);
 }
 
 }  // namespace
@@ -105,15 +110,41 @@ Interval ratio_interval(std::span<const double> times, std::span<const double> r
   if (times.size() < 2) {
     return {0.0, std::numeric_limits<double>::infinity()};
   }
+  const double error = std::sqrt(scatter_of_pairs(times, references) / (count - 1) / count);
+  const double half_width = student_quantile(count - 1, confidence) * error;
+  return {ratio - half_width, ratio + half_width};
+}
+
+double scatter_of_pairs(std::span<const double> times, std::span<const double> references) {
+  const double ratio = sum(times) / sum(references);
+  const double mean = sum(references) / static_cast<double>(references.size());
   double squares = 0.0;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const double residual = times[i] - ratio * references[i];
+    const double residual = (times[i] - ratio * references[i]) / mean;
     squares += residual * residual;
   }
-  const double error = std::sqrt(squares * count / (count - 1)) / sum(references);
-  const boost::math::students_t distribution(count - 1);
-  const double half_width = boost::math::quantile(distribution, (1.0 + confidence) / 2.0) * error;
+  return squares;
+}
+
+Interval moderated_ratio_interval(std::span<const double> times, std::span<const double> references,
+                                  double usual_variance, double confidence) {
+  constexpr double kUsual = 2.0;
+  const auto count = static_cast<double>(times.size());
+  const double freedom = kUsual + count - 1;
+  const double variance = (kUsual * usual_variance + scatter_of_pairs(times, references)) / freedom;
+  const double ratio = sum(times) / sum(references);
+  const double half_width = student_quantile(freedom, confidence) * std::sqrt(variance / count);
   return {ratio - half_width, ratio + half_width};
+}
+
+double expected_improvement(double below_by, double deviation) {
+  if (deviation <= 1e-9) {
+    return std::max(0.0, below_by);
+  }
+  const double z = below_by / deviation;
+  const double density = std::exp(-0.5 * z * z) / std::sqrt(2.0 * std::numbers::pi);
+  const double share = 0.5 * std::erfc(-z / std::numbers::sqrt2);
+  return below_by * share + deviation * density;
 }
 
 StoppingRule::StoppingRule(const StoppingOptions& options) : options_(options) {
@@ -132,7 +163,8 @@ bool StoppingRule::is_finished() const {
   if (taken >= options_.most) {
     return true;
   }
-  if (taken >= kWhateverTheBudget && spent_us_ >= options_.budget_us) {
+  if (taken >= kWhateverTheBudget && (spent_us_ >= options_.budget_us ||
+                                      *std::ranges::min_element(samples_us_) > options_.slow_us)) {
     return true;
   }
   if (taken < options_.fewest) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -48,6 +49,18 @@ RatioEstimate paired_ratio(std::span<const double> times, std::span<const double
 Interval ratio_interval(std::span<const double> times, std::span<const double> references,
                         double confidence);
 
+/// The same where others' ratios, known as badly, tell how far a pair scatters: a few pairs say
+/// little of that by themselves. Their variance, `usual_variance`, counts as two pairs more.
+/// Requires: as paired_ratio; 0 < confidence < 1.
+Interval moderated_ratio_interval(std::span<const double> times, std::span<const double> references,
+                                  double usual_variance, double confidence);
+
+/// Sum of squares that pairs scatter by around their ratio, as shares of the references' mean.
+double scatter_of_pairs(std::span<const double> times, std::span<const double> references);
+
+/// By how much a normal variable is expected to fall below a bound, where it does.
+double expected_improvement(double below_by, double deviation);
+
 // When a variant has been sampled enough: once its median is known well enough, or the budget ends.
 
 struct StoppingOptions {
@@ -55,9 +68,11 @@ struct StoppingOptions {
   int fewest = 10;
   int most = 50;
   /// Wanted width of the median's 95 percent interval, as a share of the median.
-  double relative_width = 0.005;
+  double relative_width = 0.01;
   /// GPU time that all samples together may take; 5 samples (or `most`) are taken whatever it says.
-  double budget_us = 10e6;
+  double budget_us = 100e3;
+  /// Nothing depends on how slow a variant is whose samples all lie above: 5 of it suffice.
+  double slow_us = std::numeric_limits<double>::infinity();
 };
 
 class StoppingRule {
@@ -80,6 +95,25 @@ class StoppingRule {
 /// A sample takes at least so long, because events resolve about half a microsecond and the gap
 /// between launches shows otherwise.
 inline constexpr double kSampleUs = 200.0;
+
+/// Two launches of a kernel that takes so long have warmed up what three shorter ones would.
+inline constexpr double kWarmUs = 5 * kSampleUs;
+
+/// A difference below this share does not matter: such variants tie.
+inline constexpr double kTieThreshold = 0.005;
+
+/// What the host takes to enqueue and an L2 to fill, about 20 us, is 0.2 % of this.
+inline constexpr double kLongUs = 50 * kSampleUs;
+
+/// How much the medians of two kernels, measured one after the other, may err beyond what their
+/// samples show, as a share: each errs by 2.3 % one time in a hundred (docs/measuring.md).
+inline constexpr double kScreeningDrift = 0.06;
+
+/// What the screening knows of a median beside drift.
+inline Interval screening_interval(std::span<const double> samples_us) {
+  constexpr double kConfidence = 0.95;
+  return median_interval(samples_us, kConfidence);
+}
 
 /// Launches per sample for a kernel of this duration: as many as fill kSampleUs.
 inline int launches_per_sample(double launch_us) {

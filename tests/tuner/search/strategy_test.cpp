@@ -119,7 +119,8 @@ TEST(Random, TriesEveryVariantOnceInAnOrderThatFollowsFromTheSeed) {
 TEST(Model, KeepsItsBudgetAndProposesNothingTwice) {
   for (const std::size_t budget : {1U, 2U, 3U, 8U, 17U, 96U, 500U}) {
     const auto all =
-        run_search({.strategy = StrategyKind::model, .max_variants = budget}, truth, truth);
+        run_search({.strategy = StrategyKind::model, .max_variants = budget, .spends_all = true},
+                   truth, truth);
     EXPECT_EQ(all.size(), std::min(budget, some_space().size()));
     EXPECT_EQ(std::set<Variant>(all.begin(), all.end()).size(), all.size());
   }
@@ -130,7 +131,7 @@ TEST(Model, PlansATenthOfTheSpaceUnlessToldOtherwise) {
 }
 
 TEST(Model, GoesOnUntilItIsStoppedWhenOnlyTimeIsLimited) {
-  const SearchOptions options{.strategy = StrategyKind::model, .max_s = 5.0};
+  const SearchOptions options{.strategy = StrategyKind::model, .max_s = 5.0, .spends_all = true};
   EXPECT_THAT(run_search(options, truth, truth), SizeIs(some_space().size()));
 }
 
@@ -214,6 +215,22 @@ TEST(Model, BeginsAgainBehindVariantsThatNeverReachTheDevice) {
     }
   }
   EXPECT_EQ(proposed.size(), 6U);
+}
+
+TEST(Model, EndsWhenLessThanATieIsExpectedOfTheRest) {
+  const SearchOptions options{.strategy = StrategyKind::model, .max_variants = 96};
+  const auto right = make_strategy(options, some_space(), predictor(truth));
+  const auto few = tried(*right, truth);
+  EXPECT_LT(few.size(), 48U);
+  EXPECT_EQ(best_of(few, truth), best_of(some_space(), truth));
+  ASSERT_TRUE(right->expected_gain().has_value());
+  EXPECT_LT(*right->expected_gain(), 0.005);
+  // A model that errs by a tenth either way tells little of what is left.
+  const TimeOf erratic = [](const Variant& variant) {
+    return truth(variant) * (std::hash<std::string>()(to_key(variant)) % 2 == 0 ? 0.9 : 1.1);
+  };
+  const auto wrong = make_strategy(options, some_space(), predictor(truth));
+  EXPECT_GT(tried(*wrong, erratic).size(), few.size() + 8);
 }
 
 TEST(Model, LearnsWhatTheModelHasBackwards) {

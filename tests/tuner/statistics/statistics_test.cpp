@@ -128,6 +128,26 @@ TEST(RatioInterval, OfFewPairsIsThatOfStudentsTable) {
               2.0 + 9.925 * error, 1e-3);
 }
 
+TEST(ModeratedRatioInterval, HoldsTheTrueRatioAsOftenAsItSaysOfTwoPairsAlready) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> noise(1.0, 0.003);
+  int held = 0;
+  double wide = 0.0;
+  double own = 0.0;
+  constexpr int kTrials = 2000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const std::vector times{100.0 * noise(random), 100.0 * noise(random)};
+    const std::vector references{100.0 * noise(random), 100.0 * noise(random)};
+    const Interval ratio = moderated_ratio_interval(times, references, 2 * 0.003 * 0.003, 0.99);
+    held += ratio.low <= 1.0 && 1.0 <= ratio.high ? 1 : 0;
+    wide += ratio.high - ratio.low;
+    own +=
+        ratio_interval(times, references, 0.99).high - ratio_interval(times, references, 0.99).low;
+  }
+  EXPECT_GE(held, 0.985 * kTrials);
+  EXPECT_LT(wide, 0.25 * own);
+}
+
 TEST(RatioInterval, OfASinglePairHasNoEnd) {
   const Interval interval = ratio_interval(std::vector{2.0}, std::vector{1.0}, 0.99);
   EXPECT_LE(interval.low, 0.0);
@@ -190,6 +210,11 @@ TEST(StoppingRule, TakesTheWidthRelativeToTheMedian) {
 TEST(StoppingRule, KeepsToTheBudgetButNeverTakesFewerThanFive) {
   EXPECT_EQ(samples_taken({.budget_us = 1000.0}, two_valued, 100.0), 10);
   EXPECT_EQ(samples_taken({.budget_us = 1000.0}, two_valued, 1e6), 5);
+}
+
+TEST(StoppingRule, TakesFiveOfWhatIsAllTooSlow) {
+  EXPECT_EQ(samples_taken({.slow_us = 80.0}, two_valued), 5);
+  EXPECT_EQ(samples_taken({.slow_us = 100.0}, two_valued), 50);
 }
 
 TEST(StoppingRule, TakesASingleSampleWhenAskedTo) {
