@@ -297,7 +297,7 @@ TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
     for (const std::size_t budget : {1U, 2U, 3U, 6U, 12U, 13U, 20U}) {
       for (const bool has_neighbours : {false, true}) {
         SCOPED_TRACE(std::string(to_string(strategy)) + " " + std::to_string(budget));
-        options_.search = {.strategy = strategy, .max_variants = budget};
+        options_.search = {.strategy = strategy, .max_variants = budget, .spends_all = true};
         options_.rivals = has_neighbours ? neighbours : std::vector<Variant>{};
         for (const bool resumed : {false, true}) {
           options_.run_id = store_->begin_run({.command = "test",
