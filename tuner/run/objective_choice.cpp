@@ -21,7 +21,6 @@
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace swr {
 namespace {
