@@ -2,11 +2,11 @@
 // Host time of what a measuring process asks of the driver for every variant, median and 95th
 // percentile: to be run alone, and in a process per GPU at once, which shows what they wait for of
 // each other (experiments/cluster). Usage: driver_costs [SECONDS_PER_CALL]
+#include "core/statistics/statistics.h"
 #include "driver/cuda_driver.h"
 #include "driver/devices.h"
 #include "driver/nvml.h"
 #include "driver/range_profiler.h"
-#include "tuner/statistics/statistics.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/generator.h>

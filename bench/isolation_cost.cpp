@@ -2,8 +2,8 @@
 // What supervision costs: the wall time of evaluating the same variants in a measuring process and
 // in this one, in turns, as a ratio per round. Usage: isolation_cost [ROUNDS [VARIANTS]]
 // [--counters]
+#include "core/statistics/statistics.h"
 #include "tuner/measure/measuring_evaluator.h"
-#include "tuner/statistics/statistics.h"
 #include "tuner/supervise/supervised_compiler.h"
 #include "tuner/supervise/supervised_evaluator.h"
 #include <swr/attention_problem.h>

@@ -3,8 +3,8 @@ include(CMakePackageConfigHelpers)
 include(SwrShellFiles)
 set(SWR_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/swr")
 set(SWR_INSTALLED_TARGETS swr_core swr_driver swr_generator swr_db swr_measure swr_model swr_explain
-    swr_operations swr_kernel_spec swr_statistics swr_calibrate swr_supervise swr_tuner swr_manifest swr_runtime
-    swr_c)
+    swr_operations swr_kernel_spec swr_user_kernels swr_statistics swr_calibrate swr_supervise swr_tuner
+    swr_manifest swr_export swr_report swr_runtime swr_runtime_calls swr_c)
 
 # Whoever built the program alone, as scripts/swr-tune does, has not built the libraries: installing
 # builds what is missing, and nothing that is not installed.

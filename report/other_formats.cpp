@@ -5,7 +5,7 @@
 #include "core/metrics.h"
 #include "core/number_text.h"
 #include "core/operation.h"
-#include "tuner/statistics/statistics.h"
+#include "core/statistics/statistics.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -9,14 +9,11 @@
 #include "report/explain/likely_text.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <functional>
 #include <map>
-#include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
-#include <string>
 #include <utility>
 
 namespace swr {

@@ -3,10 +3,10 @@
 // that together are several times the L2: the floor of decoding
 // (experiments/portable_attention). Prints CSV: the best ring for each number of bytes, with
 // launches in a row and overlapping ones. Usage: read_floor [MIB...]
+#include "core/statistics/statistics.h"
 #include "driver/cuda_driver.h"
 #include "driver/devices.h"
 #include "driver/kernel_launch.h"
-#include "tuner/statistics/statistics.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 

@@ -5,7 +5,7 @@
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "db/problem_key.h"
-#include "operations/attention/model/l2_traffic.h"
+#include "experiments/l2_model/analytic_sectors.h"
 #include "report/explain/analysis.h"
 #include "report/report.h"
 #include <swr/attention_problem.h>
@@ -140,6 +140,20 @@ void write_csv_rows(std::ostream& out, const Study& study, const ResultOf& resul
 }
 
 }  // namespace
+
+std::optional<double> l2_hit_rate(const VariantResult& result) {
+  if (const Prediction* prediction = result.prediction()) {
+    const auto missed =
+        static_cast<double>(prediction->compulsory_misses + prediction->excess_misses);
+    return 1.0 - missed / static_cast<double>(prediction->read_sectors + prediction->write_sectors);
+  }
+  const auto& counters = result.measurement()->counters;
+  if (!counters || counters->sectors_demanded == 0) {
+    return std::nullopt;
+  }
+  const auto from_memory = static_cast<double>(counters->dram_read_bytes) / kSectorBytes;
+  return 1.0 - from_memory / static_cast<double>(counters->sectors_demanded);
+}
 
 const std::vector<StudyMetric>& study_metrics() {
   static const std::vector<StudyMetric> kMetrics{{"l2_sectors", "L2 sectors", sectors},

@@ -92,6 +92,12 @@ std::span<const StudyEntry> studies();
 /// Throws: Error{invalid_argument} for an unknown name.
 Study make_study(std::string_view name, const DeviceInfo& device);
 
+/// Share of the sectors that the SMs asked for which L2 served: all but those read from memory,
+/// counted or predicted. Not hits over lookups: some GPUs merge equal requests of neighbouring SMs
+/// before they look them up, and send what misses in one partition to the other; by how much
+/// differs between the passes that count. Empty without counters.
+std::optional<double> l2_hit_rate(const VariantResult& result);
+
 /// A number of a row.
 struct StudyMetric {
   const char* key;    ///< Column of the CSV.

@@ -121,7 +121,7 @@ void require_arguments(const KernelSpec& spec, const KernelStep& step,
 }
 
 /// Without what stands before the name, and without its template's arguments.
-std::string_view plain_name(std::string_view entry) {
+std::string_view name_of_kernel(std::string_view entry) {
   entry = entry.substr(0, entry.find('<'));
   const auto colon = entry.rfind(':');
   return colon == entry.npos ? entry : entry.substr(colon + 1);
@@ -143,7 +143,7 @@ void require_arguments_of_kernels(const KernelSpec& spec) {
   }
   for (const KernelStep& step : spec.steps) {
     const auto is_it = [&](const KernelSignature& kernel) {
-      return kernel.name == plain_name(step.entry);
+      return kernel.name == name_of_kernel(step.entry);
     };
     const auto kernel = std::ranges::find_if(kernels, is_it);
     if (kernel != kernels.end() && kernel->is_complete &&

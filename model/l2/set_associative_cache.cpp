@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <map>
-#include <utility>
 
 namespace swr {
 namespace {

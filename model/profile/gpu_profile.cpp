@@ -11,7 +11,6 @@
 #include <swr/variant.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>

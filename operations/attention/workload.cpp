@@ -3,7 +3,6 @@
 
 #include "operations/attention/config.h"
 #include "templates/reference/launch_shape.h"
-#include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
 #include <cmath>

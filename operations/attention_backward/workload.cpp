@@ -11,11 +11,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace swr {

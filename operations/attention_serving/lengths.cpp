@@ -69,7 +69,6 @@ long long sum_of(const std::vector<int>& values) {
 }  // namespace
 
 long long DrawnLengths::total_queries() const { return sum_of(queries); }
-long long DrawnLengths::total_keys() const { return sum_of(keys); }
 
 DrawnLengths draw_lengths(const ServingAttentionProblem& problem) {
   constexpr unsigned long long kSeed = 1;

@@ -14,7 +14,6 @@ struct DrawnLengths {
   std::vector<int> keys;
 
   long long total_queries() const;
-  long long total_keys() const;
 };
 
 /// The same for the same problem: variants are compared, and figures of problems counted, by the

@@ -15,7 +15,6 @@
 #include <numbers>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace swr {

@@ -3,7 +3,6 @@
 
 #include "templates/reference/comparison.h"
 #include <swr/attention_params.h>
-#include <swr/gemm_problem.h>
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,6 @@
 #include "generator/config_text.h"
 #include "operations/gemm/gemm_fit.h"
 #include "operations/gemm/parts.h"
-#include <swr/gemm_problem.h>
-#include <swr/gemm_variant.h>
 
 namespace swr {
 HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmVariant& variant) {

@@ -3,7 +3,6 @@
 
 #include "operations/gemm/config.h"
 #include "operations/gemm/kernel.h"
-#include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
 #include <algorithm>

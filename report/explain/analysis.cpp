@@ -184,20 +184,6 @@ std::optional<long long> dram_bytes(const VariantResult& result) {
                  : std::nullopt;
 }
 
-std::optional<double> l2_hit_rate(const VariantResult& result) {
-  if (const Prediction* prediction = result.prediction()) {
-    const auto missed =
-        static_cast<double>(prediction->compulsory_misses + prediction->excess_misses);
-    return 1.0 - missed / static_cast<double>(prediction->read_sectors + prediction->write_sectors);
-  }
-  const auto& counters = result.measurement()->counters;
-  if (!counters || counters->sectors_demanded == 0) {
-    return std::nullopt;
-  }
-  const auto from_memory = static_cast<double>(counters->dram_read_bytes) / kSectorBytes;
-  return 1.0 - from_memory / static_cast<double>(counters->sectors_demanded);
-}
-
 Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile) {
   const double flop = flop_count(problem);
   const CompulsoryBytes least = compulsory_bytes(problem);

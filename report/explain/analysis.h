@@ -43,12 +43,6 @@ double peak_tflop_per_s(Family family, const GpuProfile& profile);
 /// Bytes that crossed the memory bus: counted or modelled; empty without counters.
 std::optional<long long> dram_bytes(const VariantResult& result);
 
-/// Share of the sectors that the SMs asked for which L2 served: all but those read from memory,
-/// counted or predicted. Not hits over lookups: some GPUs merge equal requests of neighbouring SMs
-/// before they look them up, and send what misses in one partition to the other; by how much
-/// differs between the passes that count. Empty without counters.
-std::optional<double> l2_hit_rate(const VariantResult& result);
-
 /// Share of the time in which a unit would do its work at its full rate.
 struct UnitUse {
   std::string unit;

@@ -5,7 +5,6 @@
 #include "core/operation.h"
 #include "core/reject.h"
 #include "report/explain/analysis.h"
-#include "report/explain/explanation.h"
 #include "report/explain/memory_access.h"
 
 #include <algorithm>

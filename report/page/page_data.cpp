@@ -4,7 +4,6 @@
 #include "core/architectures.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
-#include "report/page/problem_story.h"
 #include "report/report.h"
 #include <swr/version.h>
 

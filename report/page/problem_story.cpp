@@ -5,9 +5,7 @@
 #include "db/problem_key.h"
 #include "model/prediction_error.h"
 
-#include <algorithm>
 #include <tuple>
-#include <utility>
 #include <variant>
 
 namespace swr::page {

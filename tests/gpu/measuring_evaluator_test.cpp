@@ -3,12 +3,12 @@
 // counters make sense.
 #include "tuner/measure/measuring_evaluator.h"
 
+#include "core/statistics/statistics.h"
 #include "driver/devices.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/replaced_kernel.h"
 #include "tuner/calibrate/calibrate.h"
 #include "tuner/calibrate/calibration_bench.h"
-#include "tuner/statistics/statistics.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

@@ -698,6 +698,10 @@ TEST_F(Spec, ComparesArgumentsWithTheKernel) {
         "float* y MORE", "\n#ifdef A\nfloat* y\n#endif\n, int n, int m"}) {
     EXPECT_EQ(planned(with(parameters)).arguments().size(), 2U) << parameters;
   }
+  Json of_template = small();
+  directory_.write("spec/f.cu", "template <int kN> __global__ void f(float* y) {}\n");
+  of_template["entry"] = "f<2>";
+  EXPECT_THAT(refusal(of_template), HasSubstr("f takes (float* y), and the spec has 2 of them"));
 }
 
 TEST_F(Spec, RefusesT1ThatExecutesOrIsOfAnotherLanguage) {

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <ostream>
 #include <sstream>
 #include <utility>

@@ -3,7 +3,6 @@
 
 #include "core/reject.h"
 #include "db/missed_questions.h"
-#include "tuner/cli/gpu_choice.h"
 #include <swr/store.h>
 
 #include <algorithm>

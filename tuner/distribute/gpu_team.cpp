@@ -7,7 +7,6 @@
 #include <exception>
 #include <future>
 #include <latch>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>

@@ -2,9 +2,9 @@
 // Times launches of one kernel with CUDA events, one by one or while a GPU is kept at them.
 #pragma once
 
+#include "core/statistics/statistics.h"
 #include "driver/cuda_driver.h"
 #include "operations/workload.h"
-#include "tuner/statistics/statistics.h"
 
 #include <array>
 #include <cstddef>

@@ -2,7 +2,6 @@
 #include "tuner/measure/measuring_evaluator.h"
 
 #include "core/operation.h"
-#include "driver/cuda_driver.h"
 #include "driver/devices.h"
 #include "driver/nvml.h"
 #include "driver/range_profiler.h"
@@ -16,7 +15,6 @@
 #include <optional>
 #include <random>
 #include <thread>
-#include <utility>
 
 namespace swr {
 namespace {

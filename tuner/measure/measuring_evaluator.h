@@ -3,9 +3,9 @@
 // timed with CUDA events, then counted through CUPTI in launches of their own.
 #pragma once
 
+#include "core/statistics/statistics.h"
 #include "driver/cuda_driver.h"
 #include "tuner/evaluator.h"
-#include "tuner/statistics/statistics.h"
 #include <swr/generator.h>
 #include <swr/kernel.h>
 

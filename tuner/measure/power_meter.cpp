@@ -4,7 +4,6 @@
 #include "tuner/measure/kernel_timer.h"
 
 #include <chrono>
-#include <optional>
 #include <thread>
 
 namespace swr {

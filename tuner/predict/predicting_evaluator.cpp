@@ -10,13 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 namespace swr {

@@ -3,8 +3,8 @@
 // which of them are equally fast, and of these a fixed rule picks one. Another run decides alike.
 #pragma once
 
+#include "core/statistics/statistics.h"
 #include "tuner/evaluator.h"
-#include "tuner/statistics/statistics.h"
 #include <swr/result.h>
 #include <swr/store.h>
 

@@ -3,9 +3,9 @@
 
 #include "core/metrics.h"
 #include "core/number_text.h"
+#include "core/statistics/statistics.h"
 #include "kernel_spec/spec/spec_object.h"
 #include "report/explain/analysis.h"
-#include "tuner/statistics/statistics.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
 #include <swr/store.h>
@@ -21,7 +21,6 @@
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -5,15 +5,12 @@
 #include <swr/error.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace swr {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "core/statistics/statistics.h"
 #include "tuner/search/learned_field.h"
 #include "tuner/search/strategy.h"
-#include "tuner/statistics/statistics.h"
 
 #include <algorithm>
 #include <cmath>

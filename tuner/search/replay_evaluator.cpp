@@ -6,7 +6,6 @@
 #include <swr/error.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <set>
 #include <utility>

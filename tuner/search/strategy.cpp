@@ -2,9 +2,9 @@
 #include "tuner/search/strategy.h"
 
 #include "core/enum_text.h"
+#include "core/statistics/statistics.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/search/learned_field.h"
-#include "tuner/statistics/statistics.h"
 
 #include <algorithm>
 #include <array>

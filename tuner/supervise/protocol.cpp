@@ -3,14 +3,11 @@
 
 #include "core/bounded_json.h"
 #include "core/fields.h"
-#include <swr/error.h>
 
 #include <array>
 #include <cstddef>
 #include <cstring>
 #include <map>
-#include <string>
-#include <string_view>
 #include <utility>
 
 namespace swr {

@@ -4,28 +4,12 @@
 #include "operations/attention/config.h"
 #include "templates/common/attention_schedule.h"
 #include "templates/common/smem_layout.h"
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <numeric>
 
 namespace swr {
 namespace {
-
-long long length_of(Extent extent, int tile_m, int tile_n, int head_dim) {
-  switch (extent) {
-    case Extent::one:
-      return 1;
-    case Extent::q_rows:
-      return tile_m;
-    case Extent::kv_rows:
-      return tile_n;
-    case Extent::head_dim:
-      return head_dim;
-  }
-  return 0;
-}
 
 std::vector<NamedBytes> buffers_of(const PortableAttentionConfig& config) {
   const long long ring = static_cast<long long>(config.stages) * config.kv_tile_bytes();
@@ -57,22 +41,17 @@ long long sum_of(const std::vector<TensorBytes>& tensors, long long TensorBytes:
       [member](long long sum, const TensorBytes& tensor) { return sum + tensor.*member; });
 }
 
-int rows_of_tiles(int tiles, int tile_rows, int length, LastTile last_tile) {
-  const int rows = tiles * tile_rows;
-  return last_tile == LastTile::whole ? rows : std::min(rows, length);
-}
-
 /// Rows of K that the Q tiles of one head read.
 struct KvRows {
   long long most = 0;
   long long sum = 0;
 };
 
-KvRows kv_rows(const SequenceShape& shape, int tile_m, int tile_n, LastTile last_tile) {
+KvRows kv_rows(const SequenceShape& shape, int tile_m, int tile_n) {
   KvRows rows;
   for (int q_index = 0; q_index < ceil_div(shape.q_rows(), tile_m); ++q_index) {
     const int tiles = kv_tile_count(q_index, tile_m, tile_n, shape);
-    const long long read = rows_of_tiles(tiles, tile_n, shape.seq_kv, last_tile);
+    const long long read = std::min(tiles * tile_n, shape.seq_kv);
     rows.most = std::max(rows.most, read);
     rows.sum += read;
   }
@@ -80,17 +59,6 @@ KvRows kv_rows(const SequenceShape& shape, int tile_m, int tile_n, LastTile last
 }
 
 }  // namespace
-
-std::vector<NamedBytes> buffer_bytes(std::span<const BufferLayout> layout, int tile_m, int tile_n,
-                                     int head_dim) {
-  std::vector<NamedBytes> buffers;
-  for (const BufferLayout& buffer : layout) {
-    buffers.push_back({buffer.name, length_of(buffer.rows, tile_m, tile_n, head_dim) *
-                                        length_of(buffer.columns, tile_m, tile_n, head_dim) *
-                                        buffer.element_bytes});
-  }
-  return buffers;
-}
 
 std::vector<NamedBytes> smem_buffers(const AttentionProblem& problem,
                                      const AttentionVariant& variant) {
@@ -111,18 +79,18 @@ double GlobalBytes::amplification() const {
 }
 
 GlobalBytes global_bytes(const AttentionProblem& problem, int tile_m, int tile_n,
-                         LastTile last_tile, int packed_heads) {
+                         int packed_heads) {
   const SequenceShape shape{problem.seq_q, problem.seq_kv, problem.causal, packed_heads};
   const long long row_bytes =
       static_cast<long long>(problem.head_dim) * element_bytes(problem.dtype);
   const long long q_heads = static_cast<long long>(problem.batch) * problem.heads_q / packed_heads;
   const long long kv_heads = static_cast<long long>(problem.batch) * problem.heads_kv;
   const int q_tiles = ceil_div(shape.q_rows(), tile_m);
-  const long long q_rows = rows_of_tiles(q_tiles, tile_m, shape.q_rows(), last_tile);
+  const long long q_rows = shape.q_rows();
   const long long tile_rows = std::min<long long>(tile_m, q_rows);
-  const KvRows keys = kv_rows(shape, tile_m, tile_n, last_tile);
-  const TensorBytes query{"", tile_rows * row_bytes, q_heads * q_rows * row_bytes,
-                          q_heads * shape.q_rows() * row_bytes};
+  const KvRows keys = kv_rows(shape, tile_m, tile_n);
+  const long long all_rows = q_heads * q_rows * row_bytes;
+  const TensorBytes query{"", tile_rows * row_bytes, all_rows, all_rows};
   const TensorBytes key{"", keys.most * row_bytes, q_heads * keys.sum * row_bytes,
                         kv_heads * problem.seq_kv * row_bytes};
   GlobalBytes bytes{q_heads * q_tiles, {query, key, key, query}};

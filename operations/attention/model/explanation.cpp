@@ -2,8 +2,6 @@
 #include "operations/attention/model/explanation.h"
 
 #include "operations/attention/model/walk.h"
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <algorithm>

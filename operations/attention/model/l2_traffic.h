@@ -42,12 +42,4 @@ int usual_tiles_at_once(const ScheduleShape& shape);
 /// can it keep partitions apart, so it is that of an L2 in which everything is held for all SMs.
 MissCurve miss_curve(const ScheduleShape& shape);
 
-/// Sectors demanded by a launch with Q tiles of tile_m rows:
-/// M = 2 (S D E / C + S^2 D E / (T C)) without a mask and 2 S D E / C (S / (2 T) + 1 / 2) with it,
-/// per query head. Ragged tiles are not rounded up, and the causal form leaves out S D E / C
-/// sectors per tensor beside the leading term, as published.
-///
-/// Source: Sawtooth Wavefront Reordering, section 3. Requires seq_q == seq_kv when causal.
-double analytic_sectors(const AttentionProblem& problem, int tile_m);
-
 }  // namespace swr

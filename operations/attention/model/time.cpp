@@ -6,12 +6,8 @@
 #include "operations/attention/model/sm_timeline.h"
 #include "operations/attention/parts.h"
 #include "templates/common/smem_layout.h"
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
-#include <swr/result.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <numeric>

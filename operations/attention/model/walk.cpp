@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/walk.h"
 
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
 #include <swr/kernel.h>
 #include <swr/result.h>
-
-#include <algorithm>
 
 namespace swr {
 

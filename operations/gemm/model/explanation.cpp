@@ -5,8 +5,6 @@
 #include "operations/gemm/gemm_fit.h"
 #include "operations/gemm/parts.h"
 #include <swr/error.h>
-#include <swr/gemm_problem.h>
-#include <swr/gemm_variant.h>
 
 #include <algorithm>
 #include <array>

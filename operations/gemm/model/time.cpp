@@ -7,8 +7,6 @@
 #include "operations/gemm/config.h"
 #include "operations/gemm/parts.h"
 #include "operations/quick_rates.h"
-#include <swr/gemm_problem.h>
-#include <swr/gemm_variant.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 #include "operations/gemm/model/walk.h"
 
 #include "model/l2/partitioned_l2.h"
-#include "model/l2/reuse_distance.h"
 
 #include <numeric>
 #include <tuple>
@@ -46,16 +45,6 @@ GemmTraffic walk_through(const GemmLaunch& launch, const Cache& empty, int block
   traffic.excess_misses = l2.excess_misses();
   return traffic;
 }
-
-/// Reuse distances in an L2 of one partition.
-struct WholeL2 {
-  ReuseDistance distances;
-
-  int touch(int block, int sectors, int /*partition*/) {
-    return distances.touch(block, sectors) ? 0 : sectors;
-  }
-  void write_once(int sectors) { distances.touch_once(sectors); }
-};
 
 }  // namespace
 
@@ -132,32 +121,6 @@ GemmTraffic unwalked_gemm_traffic(const GemmLaunch& launch) {
   traffic.fetched = {.a = gemm.batch * a, .b = gemm.batch * b};
   traffic.compulsory_misses = gemm.batch * (a + b) + summary.write_sectors;
   return traffic;
-}
-
-MissCurve gemm_miss_curve(const GemmLaunch& launch) {
-  require_walkable(launch);
-  const auto memory = memory_for_walk(launch);
-  constexpr int kResolutionSectors = 1024 / kSectorBytes;
-  GemmLaunch whole = launch;
-  whole.l2_partitions = 1;
-  whole.partition_runs.clear();
-  WholeL2 l2{ReuseDistance(GemmBlocks(whole).count(), kResolutionSectors)};
-  GemmWalk(whole, l2).run();
-  return l2.distances.curve();
-}
-
-std::vector<StrideTraffic> rank_swizzle_strides(const GemmLaunch& launch, const L2Policy& policy,
-                                                std::span<const int> strides) {
-  std::vector<StrideTraffic> ranked;
-  for (const int stride : strides) {
-    GemmLaunch swizzled = launch;
-    swizzled.schedule.swizzle_stride = stride;
-    ranked.push_back({stride, simulate_gemm_l2(swizzled, policy)});
-  }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
-    return a.traffic.excess_misses < b.traffic.excess_misses;
-  });
-  return ranked;
 }
 
 namespace {

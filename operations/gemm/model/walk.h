@@ -139,24 +139,11 @@ class GemmWalk {
 };
 
 /// Walks the launch through an L2. Throws: Error{invalid_argument} beyond the limits of
-/// walk_limits.h; so does gemm_miss_curve().
+/// walk_limits.h.
 GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy);
 
 /// What a walk would find if no requests met and nothing was fetched again, without one.
 GemmTraffic unwalked_gemm_traffic(const GemmLaunch& launch);
-
-/// Misses of every cache size from one walk, of an L2 in one piece with one LRU list.
-MissCurve gemm_miss_curve(const GemmLaunch& launch);
-
-struct StrideTraffic {
-  int swizzle_stride = 0;
-  GemmTraffic traffic;
-};
-
-/// The launch with each swizzle stride, fewest misses first; equal ones as they were given. The
-/// first is what the model would choose.
-std::vector<StrideTraffic> rank_swizzle_strides(const GemmLaunch& launch, const L2Policy& policy,
-                                                std::span<const int> strides);
 
 template <typename Sink>
 GemmWalk<Sink>::GemmWalk(const GemmLaunch& launch, Sink& sink)

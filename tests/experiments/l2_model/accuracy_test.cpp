@@ -4,6 +4,7 @@
 #include "experiments/l2_model/accuracy.h"
 
 #include "core/recorded_space.h"
+#include "experiments/l2_model/analytic_sectors.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"
 #include "tests/support/test.h"

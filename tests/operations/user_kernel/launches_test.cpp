@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Buffers, launches and verdicts of users' kernels on a driver that runs functions of this test.
-#include "operations/user_kernel/buffers.h"
+#include "kernel_spec/operation/buffers.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/support/test.h"

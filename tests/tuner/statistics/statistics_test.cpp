@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/statistics/statistics.h"
+#include "core/statistics/statistics.h"
 
 #include "tests/support/test.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/l2_traffic.h"
 
+#include "experiments/l2_model/analytic_sectors.h"
 #include "model/profile/gpu_profile.h"
 #include "operations/attention/model/cta_memory.h"
 #include "operations/attention/model/time.h"
@@ -481,40 +482,6 @@ TEST(AnalyticSectors, CountsEveryQueryHeadOfAGroup) {
   grouped.heads_kv = 2;
   EXPECT_DOUBLE_EQ(analytic_sectors(grouped, 64), 16 * analytic_sectors(one, 64));
   EXPECT_DOUBLE_EQ(analytic_sectors(grouped, 64), walked_sectors(grouped, 64));
-}
-
-/// A FlashAttention kernel that keeps S and P in fp32 beside O and the running maximum and sum, and
-/// pads its last tiles: the layout behind the worked examples of a published resource analysis on
-/// an A100.
-const std::vector<BufferLayout> kWorkedExample{
-    {"Q", Extent::q_rows, Extent::head_dim, 2},  {"K", Extent::kv_rows, Extent::head_dim, 2},
-    {"V", Extent::kv_rows, Extent::head_dim, 2}, {"S", Extent::q_rows, Extent::kv_rows, 4},
-    {"P", Extent::q_rows, Extent::kv_rows, 4},   {"O", Extent::q_rows, Extent::head_dim, 4},
-    {"maximum", Extent::q_rows, Extent::one, 4}, {"sum", Extent::q_rows, Extent::one, 4},
-};
-
-constexpr AttentionProblem kExampleProblem{
-    .heads_q = 16, .heads_kv = 16, .seq_q = 1024, .seq_kv = 1024, .head_dim = 32};
-
-TEST(CtaMemory, GivesThePublishedNumbersForTilesOf45x90) {
-  const auto buffers = buffer_bytes(kWorkedExample, 45, 90, kExampleProblem.head_dim);
-  EXPECT_EQ(total_bytes(buffers), 52'920);
-  EXPECT_EQ(ctas_by_smem(total_bytes(buffers), load_profile("a100").device), 3);
-  const GlobalBytes bytes = global_bytes(kExampleProblem, 45, 90, LastTile::whole);
-  EXPECT_EQ(bytes.block(), 144'000);
-  EXPECT_EQ(bytes.blocks, 368);
-  // Every block moves whole tiles, the last one of Q too.
-  EXPECT_EQ(bytes.total(), 52'992'000);
-}
-
-TEST(CtaMemory, GivesThePublishedNumbersForTilesOf120x120) {
-  const auto buffers = buffer_bytes(kWorkedExample, 120, 120, kExampleProblem.head_dim);
-  EXPECT_EQ(total_bytes(buffers), 154'560);
-  EXPECT_EQ(ctas_by_smem(total_bytes(buffers), load_profile("a100").device), 1);
-  const GlobalBytes bytes = global_bytes(kExampleProblem, 120, 120, LastTile::whole);
-  EXPECT_EQ(bytes.block(), 153'600);
-  EXPECT_EQ(bytes.blocks, 144);
-  EXPECT_EQ(bytes.total(), 22'118'400);
 }
 
 TEST(CtaMemory, BuffersOfAVariantAreItsSharedMemory) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "operations/user_kernel/package/user_kernels.h"
+#include "kernel_spec/operation/package/user_kernels.h"
 
 #include "kernel_spec/expression/expression.h"
 #include <swr/error.h>

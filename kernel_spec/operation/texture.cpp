@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "operations/user_kernel/buffers.h"
+#include "kernel_spec/operation/buffers.h"
 
 #include <algorithm>
 

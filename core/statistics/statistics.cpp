@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/statistics/statistics.h"
+#include "core/statistics/statistics.h"
 
 #include <boost/math/distributions/students_t.hpp>
 #include <limits>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernel_spec/spec/argument_data.h"
-#include "operations/user_kernel/user_kernel.h"
+#include "kernel_spec/operation/user_kernel.h"
 
 #include <array>
 #include <map>

@@ -4,7 +4,7 @@
 #include "core/field_builders.h"
 #include "core/reject.h"
 #include "generator/expansion.h"
-#include "operations/user_kernel/user_kernel.h"
+#include "kernel_spec/operation/user_kernel.h"
 #include <swr/error.h>
 #include <swr/kernel_spec.h>
 #include <swr/store.h>

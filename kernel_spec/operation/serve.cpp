@@ -2,7 +2,7 @@
 // Launches of users' kernels in programs.
 #include "core/reject.h"
 #include "driver/ready_launch.h"
-#include "operations/user_kernel/user_kernel.h"
+#include "kernel_spec/operation/user_kernel.h"
 #include <swr/kernel_call.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "core/embedded_file.h"
 #include "core/reject.h"
 #include "kernel_spec/spec/spec_object.h"
-#include "operations/user_kernel/user_kernel.h"
+#include "kernel_spec/operation/user_kernel.h"
 
 #include <algorithm>
 
