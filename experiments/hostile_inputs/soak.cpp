@@ -157,7 +157,7 @@ class Tuning {
   void tune_one(Store& store, const Problem& problem, unsigned round) const {
     const int length = problem.as<AttentionProblem>().seq_q;
     test::NoisyEvaluator evaluator(
-        device_, [&](const Variant& variant) { return time_us(variant, length, round); }, round);
+        [&](const Variant& variant) { return time_us(variant, length, round); }, round, device_);
     RunInfo run = some_run();
     run.driver_version = "round " + std::to_string(round);  // Results of others are not this one's.
     TuneOptions options{.compile_threads = 1};

@@ -30,8 +30,9 @@ class NoisyEvaluator : public PlainEvaluator {
  public:
   using TimeOf = std::function<double(const Variant&)>;
 
-  explicit NoisyEvaluator(TimeOf true_time_us, unsigned long long seed = 1)
-      : true_time_us_(std::move(true_time_us)), random_(seed) {}
+  explicit NoisyEvaluator(TimeOf true_time_us, unsigned long long seed = 1,
+                          DeviceInfo device = fictional_device())
+      : true_time_us_(std::move(true_time_us)), random_(seed), device_(std::move(device)) {}
   /// All variants take as long.
   explicit NoisyEvaluator(double true_time_us)
       : NoisyEvaluator([true_time_us](const Variant&) { return true_time_us; }) {}
@@ -120,7 +121,7 @@ class NoisyEvaluator : public PlainEvaluator {
     return true_time_us_(variant) * slowdown_ * std::exp(deviation(random_));
   }
 
-  DeviceInfo device_ = fictional_device();
+  DeviceInfo device_;
   TimeOf true_time_us_;
   std::mt19937_64 random_;
   double slowdown_ = 1.0;
