@@ -32,7 +32,7 @@ class NoisyEvaluator : public PlainEvaluator {
 
   explicit NoisyEvaluator(TimeOf true_time_us, unsigned long long seed = 1,
                           DeviceInfo device = fictional_device())
-      : true_time_us_(std::move(true_time_us)), random_(seed), device_(std::move(device)) {}
+      : device_(std::move(device)), true_time_us_(std::move(true_time_us)), random_(seed) {}
   /// All variants take as long.
   explicit NoisyEvaluator(double true_time_us)
       : NoisyEvaluator([true_time_us](const Variant&) { return true_time_us; }) {}
