@@ -127,11 +127,12 @@ double scatter_of_pairs(std::span<const double> times, std::span<const double> r
 }
 
 Interval moderated_ratio_interval(std::span<const double> times, std::span<const double> references,
-                                  double usual_variance, double confidence) {
-  constexpr double kUsual = 2.0;
+                                  const Scatter& others, double confidence) {
   const auto count = static_cast<double>(times.size());
-  const double freedom = kUsual + count - 1;
-  const double variance = (kUsual * usual_variance + scatter_of_pairs(times, references)) / freedom;
+  const double weight = std::min(2.0, others.freedom);
+  const double usual = weight > 0.0 ? weight * others.squares / others.freedom : 0.0;
+  const double freedom = weight + count - 1;
+  const double variance = (usual + scatter_of_pairs(times, references)) / freedom;
   const double ratio = sum(times) / sum(references);
   const double half_width = student_quantile(freedom, confidence) * std::sqrt(variance / count);
   return {ratio - half_width, ratio + half_width};

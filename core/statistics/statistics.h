@@ -49,11 +49,17 @@ RatioEstimate paired_ratio(std::span<const double> times, std::span<const double
 Interval ratio_interval(std::span<const double> times, std::span<const double> references,
                         double confidence);
 
-/// The same where others' ratios, known as badly, tell how far a pair scatters: a few pairs say
-/// little of that by themselves. Their variance, `usual_variance`, counts as two pairs more.
-/// Requires: as paired_ratio; 0 < confidence < 1.
+/// How far other pairs scatter around their ratios: squares of shares, and degrees of freedom.
+struct Scatter {
+  double squares = 0.0;
+  double freedom = 0.0;
+};
+
+/// The same where others tell how far a pair scatters: a few pairs say little of that by
+/// themselves. What others do counts as two pairs more, or as many as they are worth.
+/// Requires: as paired_ratio, at least two pairs; 0 < confidence < 1.
 Interval moderated_ratio_interval(std::span<const double> times, std::span<const double> references,
-                                  double usual_variance, double confidence);
+                                  const Scatter& others, double confidence);
 
 /// Sum of squares that pairs scatter by around their ratio, as shares of the references' mean.
 double scatter_of_pairs(std::span<const double> times, std::span<const double> references);

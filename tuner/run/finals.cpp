@@ -289,25 +289,36 @@ bool is_good_enough(const Problem& problem, std::span<const VariantResult> resul
   });
 }
 
+/// So many tell by their scatter what two races of one do not; fewer cost little.
+constexpr std::size_t kFewestOfField = 8;
+
 /// Who by two and by four races is beyond doubt slower than tied leaves: of most of a field so many
 /// tell. Their scatter is told by all.
 void drop_clearly_slower(SharedRaces& shared, const FinalsOptions& options) {
   const RaceTimes& races = shared.times_us();
   const std::size_t reference = fastest(races);
-  double squares = 0.0;
-  double freedom = 0.0;
+  const auto scatter = [&](std::size_t place) {
+    const auto [times, references] = shared_races(races, place, reference);
+    return Scatter{scatter_of_pairs(times, references), static_cast<double>(times.size()) - 1.0};
+  };
+  Scatter all;
   for (const std::size_t place : shared.active()) {
     if (place != reference) {
-      const auto [times, references] = shared_races(races, place, reference);
-      squares += scatter_of_pairs(times, references);
-      freedom += static_cast<double>(times.size()) - 1.0;
+      const Scatter own = scatter(place);
+      all = {all.squares + own.squares, all.freedom + own.freedom};
     }
   }
   Places left;
   for (const std::size_t place : shared.active()) {
+    if (place == reference) {
+      left.push_back(place);
+      continue;
+    }
+    const Scatter own = scatter(place);
     const auto [times, references] = shared_races(races, place, reference);
     const Interval ratio = moderated_ratio_interval(
-        times, references, squares / std::max(1.0, freedom), options.confidence);
+        times, references, {all.squares - own.squares, all.freedom - own.freedom},
+        options.confidence);
     if (ratio.low >= 1.0 + options.tie_threshold) {
       shared.note_slower(place);
     } else {
@@ -321,7 +332,8 @@ void drop_clearly_slower(SharedRaces& shared, const FinalsOptions& options) {
 /// chance to err.
 void run_races(const Problem& problem, std::span<const VariantResult> finalists,
                SharedRaces& shared, const FinalsOptions& options) {
-  for (int races = 2; races < options.first_races; races *= 2) {
+  const bool is_field = shared.active().size() >= kFewestOfField;
+  for (int races = 2; is_field && races < options.first_races; races *= 2) {
     shared.race_until(races);
     if (!shared.outcome().degraded_because.empty()) {
       return;

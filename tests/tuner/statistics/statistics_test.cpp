@@ -138,7 +138,8 @@ TEST(ModeratedRatioInterval, HoldsTheTrueRatioAsOftenAsItSaysOfTwoPairsAlready) 
   for (int trial = 0; trial < kTrials; ++trial) {
     const std::vector times{100.0 * noise(random), 100.0 * noise(random)};
     const std::vector references{100.0 * noise(random), 100.0 * noise(random)};
-    const Interval ratio = moderated_ratio_interval(times, references, 2 * 0.003 * 0.003, 0.99);
+    const Interval ratio =
+        moderated_ratio_interval(times, references, {2 * 0.003 * 0.003 * 100, 100}, 0.99);
     held += ratio.low <= 1.0 && 1.0 <= ratio.high ? 1 : 0;
     wide += ratio.high - ratio.low;
     own +=
