@@ -2,8 +2,8 @@
 // Device memory of a user kernel's arguments, and launches on it.
 #pragma once
 
-#include "kernel_spec/spec/argument_data.h"
 #include "kernel_spec/operation/user_kernel.h"
+#include "kernel_spec/spec/argument_data.h"
 
 #include <array>
 #include <map>

@@ -3,8 +3,8 @@
 #include "core/ascii.h"
 #include "core/embedded_file.h"
 #include "core/reject.h"
-#include "kernel_spec/spec/spec_object.h"
 #include "kernel_spec/operation/user_kernel.h"
+#include "kernel_spec/spec/spec_object.h"
 
 #include <algorithm>
 

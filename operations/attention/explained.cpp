@@ -82,8 +82,8 @@ ExplainedAttention explain_all(const ExplainRequest& request) {
   all.waves = static_cast<double>(all.ctas) /
               (static_cast<double>(profile.device.sm_count) * all.fit.ctas_per_sm);
   all.buffers = smem_buffers(all.problem, all.variant);
-  all.bytes = global_bytes(all.problem, all.variant.tile_m, all.variant.tile_n,
-                           all.shape.packed_heads);
+  all.bytes =
+      global_bytes(all.problem, all.variant.tile_m, all.variant.tile_n, all.shape.packed_heads);
   all.result = known_result(all, all.model.prediction, smem_bytes(all.problem, all.variant));
   all.other = other_order(all);
   return all;

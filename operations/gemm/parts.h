@@ -122,8 +122,8 @@ std::unique_ptr<Predictor> make_gemm_predictor(const GpuProfile& profile);
 /// As Predictor::estimated_resources().
 KernelResources estimated_resources(const GemmProblem& problem, const GemmVariant& variant);
 
-/// What the model says where no requests meet and nothing is fetched again, without a walk; infinity
-/// where no CTA fits an SM.
+/// What the model says where no requests meet and nothing is fetched again, without a walk;
+/// infinity where no CTA fits an SM.
 double unwalked_time_us(const GemmProblem& problem, const GemmVariant& variant,
                         const GpuProfile& profile);
 

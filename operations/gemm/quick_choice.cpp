@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which variant to take where nothing near was measured, and about how long one takes: Hopper kernels
-// of 16-bit types by the time model without its walk (operations/gemm/model), others by a closed form
-// over shape and device, as for attention (operations/attention/quick_choice.cpp). It counts rounds
-// of tiles.
+// Which variant to take where nothing near was measured, and about how long one takes: Hopper
+// kernels of 16-bit types by the time model without its walk (operations/gemm/model), others by a
+// closed form over shape and device, as for attention (operations/attention/quick_choice.cpp). It
+// counts rounds of tiles.
 //
 // The numbers are those of the model or fitted to recordings of an H200
 // (experiments/right_answers).
@@ -53,8 +53,8 @@ constexpr double kCopyLaunchUs = 1.5;
 /// experiments/gemm). L2 holds most, so as many as there could be reach more than memory gives.
 constexpr double kCopyBytesPerThreadUs = 103.0;
 constexpr double kMostOfCopies = 1.2;
-/// Of an element of C that a warpgroup stores after its neighbours, or a CTA apart from them: 371 us
-/// for 72 million of the latter (experiments/gemm).
+/// Of an element of C that a warpgroup stores after its neighbours, or a CTA apart from them: 371
+/// us for 72 million of the latter (experiments/gemm).
 constexpr double kWordStoreClocks = 0.6;
 constexpr double kScatteredStoreClocks = 1.0;
 constexpr double kPairStoreClocks = 0.5;  ///< Portable, whole rows: four sizes of k 16 to 32.
@@ -159,8 +159,8 @@ double store_clocks(const GemmProblem& problem, const GemmVariant& v, const Devi
 
 /// FP8 and groups have been measured by the closed form alone.
 bool is_modelled(const GemmProblem& problem, const GemmVariant& v, const DeviceInfo& device) {
-  return v.family == Family::hopper && device.sm_arch == kHopperArch &&
-         !is_fp8(problem.dtype) && problem.groups == GemmGroups::none;
+  return v.family == Family::hopper && device.sm_arch == kHopperArch && !is_fp8(problem.dtype) &&
+         problem.groups == GemmGroups::none;
 }
 
 /// What the model needs of a GPU of sm_90, without a file to read: rates of an H200.

@@ -77,8 +77,7 @@ TEST(RightAnswers, UntunedProductsTakeTheTileThatTuningFound) {
   const GemmVariant few = tile_of({.m = 680, .n = 2360, .k = 7208});
   EXPECT_EQ(std::tuple(few.tile_m, few.tile_n, few.cluster_m, few.splits),
             std::tuple(128, 224, 2, 2));
-  const GemmVariant wide =
-      tile_of({.m = 752, .n = 5168, .k = 5272, .layout = GemmLayout::nn});
+  const GemmVariant wide = tile_of({.m = 752, .n = 5168, .k = 5272, .layout = GemmLayout::nn});
   EXPECT_EQ(std::tuple(wide.tile_m, wide.tile_n, wide.cluster_m), std::tuple(128, 240, 2));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a program is given by its environment, what each command is given, and where all commands are
-// listed. Results go to `out`, progress and notes to `err`.
+// What a program is given by its environment, what each command is given, and where all commands
+// are listed. Results go to `out`, progress and notes to `err`.
 #pragma once
 
 #include "tuner/cli/command_line.h"

@@ -235,8 +235,8 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   // as those last.
   const bool hides = tile.hides_epilogues || resident > 1;
   const double beyond = std::max(0.0, tile.epilogue_clocks - steps / rounds * step_clocks) / 2;
-  const double epilogues = hides ? tile.epilogue_clocks + rounds * beyond
-                                 : rounds * tile.epilogue_clocks;
+  const double epilogues =
+      hides ? tile.epilogue_clocks + rounds * beyond : rounds * tile.epilogue_clocks;
   const double first_load = profile.dram_latency_clocks + arrival;
 
   GemmPrediction prediction;
@@ -257,8 +257,8 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   }
   prediction.split_us += microseconds(tile.exchange_clocks, profile);
   const double memory_gb_per_s = profile.device.dram_gb_per_s * profile.dram_efficiency;
-  prediction.copy_us = row_copies_us(problem, variant, launch.sm_count * launch.ctas_per_sm,
-                                     memory_gb_per_s);
+  prediction.copy_us =
+      row_copies_us(problem, variant, launch.sm_count * launch.ctas_per_sm, memory_gb_per_s);
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);
   prediction.time_us =
       tile.launch_us +

@@ -141,8 +141,7 @@ TEST(Finals, StopWhenTheGpuTimeIsSpent) {
     return attention(variant).tile_n == 16 ? 100'500.0 : 100'000.0;
   });
   gpu.noise = 0.02;
-  const FinalsOutcome outcome =
-      decide(gpu, {measured(16, 1e5), measured(32, 1e5)});
+  const FinalsOutcome outcome = decide(gpu, {measured(16, 1e5), measured(32, 1e5)});
   // Two rounds of two samples of 100 ms, and two launches of each before: 0.8 s a race.
   EXPECT_EQ(outcome.finalists.front().result.measurement()->samples_us.size(), 26U);
 }

@@ -33,7 +33,7 @@ std::vector<std::string> split_line(const std::string& line) {
 
 /// Megabytes that the model lets an H200 with an empty L2 read.
 double predicted_read_mb(const AttentionProblem& problem, const AttentionVariant& variant,
-                                int ctas_per_sm) {
+                         int ctas_per_sm) {
   static const GpuProfile h200 = load_profile("h200");
   const ScheduleShape shape = schedule_on_gpu(problem, variant, ctas_per_sm, h200);
   const L2Traffic traffic = simulate_l2(shape, h200.l2_policy());

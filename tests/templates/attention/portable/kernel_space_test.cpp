@@ -5,8 +5,8 @@
 // Of architectures with the same instructions and limits one is compiled for: sm_121 stands for
 // sm_120 too, and sm_89 for sm_86.
 #include "operations/attention/space.h"
-#include "tests/support/test.h"
 #include "tests/support/chips.h"
+#include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
