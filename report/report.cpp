@@ -383,7 +383,8 @@ void print_times(std::ostream& out, const TuneReport& report) {
 /// Why a search ended before its limit, and how to go on.
 void print_settled(std::ostream& out, const TuneReport& report) {
   if (report.expected_gain) {
-    out << "ended after " << report.results.size() << " of " << report.planned
+    out << "ended after " << std::ranges::count_if(report.results, reached_device) << " of "
+        << report.planned
         << " variants: less than a tie is to be expected of the others; --whole-budget goes on\n";
   }
 }

@@ -85,6 +85,25 @@ __device__ inline unsigned atom_add_acq_rel(unsigned* target, unsigned value) {
   return old;
 }
 
+/// The 16 bytes at an address of a multiple of 16, or zeros without touching it. No branch: loads
+/// that follow one another are under way together.
+__device__ inline uint4 ld_global_v4_b32_if(bool wanted, const void* address) {
+  uint4 value;
+  asm volatile(
+      "{\n"
+      ".reg .pred wanted;\n"
+      "setp.ne.u32 wanted, %5, 0;\n"
+      "mov.b32 %0, 0;\n"
+      "mov.b32 %1, 0;\n"
+      "mov.b32 %2, 0;\n"
+      "mov.b32 %3, 0;\n"
+      "@wanted ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+      "}"
+      : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
+      : "l"(address), "r"(static_cast<unsigned>(wanted)));
+  return value;
+}
+
 __device__ inline void st_shared(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }

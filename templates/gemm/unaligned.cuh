@@ -2,6 +2,7 @@
 // Loads of 16 bytes from addresses that are even.
 #pragma once
 
+#include "common/ptx.cuh"
 #include "gemm/row_copies.h"
 
 namespace swr {
@@ -33,16 +34,13 @@ struct UnalignedLoad {
   uint4 low;
   uint4 high;
 
-  __device__ void start(const char* address, const char* begin, const char* end) {
+  /// Of what is not wanted nothing is read, and all of it is zeros.
+  __device__ void start(const char* address, const char* begin, const char* end, bool wanted) {
     from = address;
     const char* const aligned = from - offset();
-    is_inside = aligned >= begin && aligned + 32 <= end;
-    low = high = make_uint4(0, 0, 0, 0);
-    if (is_inside) {
-      const auto* const chunks = reinterpret_cast<const uint4*>(aligned);
-      low = chunks[0];
-      high = chunks[1];
-    }
+    is_inside = !wanted || (aligned >= begin && aligned + 32 <= end);
+    low = ptx::ld_global_v4_b32_if(wanted && is_inside, aligned);
+    high = ptx::ld_global_v4_b32_if(wanted && is_inside, aligned + 16);
   }
 
   /// Elements outside are zeros.
@@ -97,9 +95,8 @@ __device__ inline void copy_rows(const RowCopy& copy) {
     UnalignedLoad loads[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      // What lies behind the last chunk is loaded as it and not stored.
-      const unsigned index = min_of(first + i * threads, all - 1);
-      loads[i].start(chunk_source(copy, index), copy.from, end);
+      const unsigned index = first + i * threads;
+      loads[i].start(chunk_source(copy, index), copy.from, end, index < all);
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {

@@ -88,16 +88,25 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
 std::vector<Variant> choose_rivals(const TuneReport& report, const TuneOptions& options,
                                    const std::vector<Variant>& space) {
   std::vector<Variant> rivals;
-  const Variant usual = default_variant(report.problem, report.device);
-  if (options.finals && report.provenance == Provenance::measured &&
-      std::ranges::find(space, usual) != space.end()) {
-    rivals.push_back(usual);
-  }
-  for (const Variant& rival : options.rivals) {
+  const auto add = [&](const Variant& rival) {
     if (std::ranges::find(rivals, rival) == rivals.end()) {
       rivals.push_back(rival);
     }
+  };
+  const auto add_of_space = [&](const Variant& rival) {
+    if (std::ranges::find(space, rival) != space.end()) {
+      add(rival);
+    }
+  };
+  if (options.finals && report.provenance == Provenance::measured) {
+    add_of_space(default_variant(report.problem, report.device));
+    // What runs without a tune, whose answer is to be no worse.
+    if (const auto untuned =
+            report.problem.operation().modelled_variant(report.problem, report.device)) {
+      add_of_space(*untuned);
+    }
   }
+  std::ranges::for_each(options.rivals, add);
   rivals.resize(std::min(rivals.size(), options.search.max_variants.value_or(rivals.size())));
   return rivals;
 }

@@ -268,10 +268,11 @@ ResidualField::Numbers ResidualField::numbers(const Variant& variant) {
 
 ResidualField::ResidualField(const std::vector<Variant>& space) : variances_(space.size(), 1.0) {
   std::ranges::transform(space, std::back_inserter(space_), numbers);
+  std::ranges::transform(space, std::back_inserter(families_), family_of);
 }
 
 double ResidualField::correlation(std::size_t a, std::size_t b) const {
-  double correlation = 1.0;
+  double correlation = families_[a] == families_[b] ? 1.0 : 0.0;
   for (std::size_t axis = 0; axis < space_[a].size(); ++axis) {
     correlation *= space_[a][axis] == space_[b][axis] ? 1.0 : kCorrelationPerAxis;
   }
@@ -300,21 +301,24 @@ void ResidualField::add(std::size_t place) {
   pivots_.push_back(pivot);
 }
 
-namespace {
-
-double mean_of(const std::vector<double>& residuals) {
-  return residuals.empty() ? 0.0
-                           : std::accumulate(residuals.begin(), residuals.end(), 0.0) /
-                                 static_cast<double>(residuals.size());
+std::map<Family, double> ResidualField::means(const std::vector<double>& residuals) const {
+  std::map<Family, double> sums;
+  std::map<Family, double> counts;
+  for (std::size_t i = 0; i < residuals.size(); ++i) {
+    sums[families_[added_[i]]] += residuals[i];
+    ++counts[families_[added_[i]]];
+  }
+  for (auto& [family, sum] : sums) {
+    sum /= counts.at(family);
+  }
+  return sums;
 }
 
-}  // namespace
-
 std::vector<double> ResidualField::weights(const std::vector<double>& residuals) const {
-  const double mean = mean_of(residuals);
+  const std::map<Family, double> means = this->means(residuals);
   std::vector<double> weights;
   for (std::size_t i = 0; i < residuals.size(); ++i) {
-    double rest = residuals[i] - mean;
+    double rest = residuals[i] - means.at(families_[added_[i]]);
     for (std::size_t earlier = 0; earlier < i; ++earlier) {
       rest -= weights[earlier] * rows_[earlier][added_[i]];
     }
@@ -324,7 +328,11 @@ std::vector<double> ResidualField::weights(const std::vector<double>& residuals)
 }
 
 std::vector<double> ResidualField::expected(const std::vector<double>& residuals) const {
-  std::vector<double> expected(space_.size(), mean_of(residuals));
+  std::map<Family, double> means = this->means(residuals);
+  std::vector<double> expected;
+  for (const Family family : families_) {
+    expected.push_back(means[family]);
+  }
   const std::vector<double> weights = this->weights(residuals);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     for (std::size_t place = 0; place < expected.size(); ++place) {

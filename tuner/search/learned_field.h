@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -96,7 +97,8 @@ class LearnedField {
 // how much of that is still unknown.
 
 /// A Gaussian process over the variants of a space: the residuals (log measured over predicted) of
-/// two variants correlate by a constant factor for every axis on which they differ.
+/// two variants of a family correlate by a constant factor for every axis on which they differ.
+/// Each family has a model of its own, whose errors say nothing of another's.
 class ResidualField {
  public:
   explicit ResidualField(const std::vector<Variant>& space);
@@ -105,8 +107,8 @@ class ResidualField {
   /// others does not depend on what is found there. Requires: no place twice.
   void add(std::size_t place);
 
-  /// The residual to expect at each place, given those of the variants first added, in that order.
-  /// Without any it is 0 everywhere. Requires: no more than were added.
+  /// The residual to expect at each place, given those of the variants first added, in that order;
+  /// 0 where none is of its family. Requires: no more than were added.
   std::vector<double> expected(const std::vector<double>& residuals) const;
 
   /// Standard deviation of the residuals before any was known, by those of the variants first
@@ -123,11 +125,14 @@ class ResidualField {
   using Numbers = std::vector<long long>;
 
   static Numbers numbers(const Variant& variant);
+  /// Of each family's residuals.
+  std::map<Family, double> means(const std::vector<double>& residuals) const;
   double correlation(std::size_t a, std::size_t b) const;
   /// What each of the residuals adds to those before it, of unit variance where the scale is 1.
   std::vector<double> weights(const std::vector<double>& residuals) const;
 
   std::vector<Numbers> space_;
+  std::vector<Family> families_;
   /// The Cholesky factor, continued over the whole space: [added][place].
   std::vector<std::vector<double>> rows_;
   std::vector<std::size_t> added_;

@@ -93,14 +93,11 @@ __device__ inline void copy_tile(unsigned shared, const GlobalMatrix& matrix, in
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const int index = first + i * C.threads() + static_cast<int>(threadIdx.x);
-      if (index < kAll) {
-        chunks[i] = tile_chunk<C, Columns, GatedB>(shared, matrix, row, column, index);
-        if constexpr (kLoadsToRegisters<C>) {
-          // Of those outside nothing is kept.
-          loads[i].start(chunks[i].elements > 0 ? chunks[i].global : matrix.base, matrix.base, end);
-        } else {
-          copy_chunk<C>(chunks[i].shared, chunks[i].global, chunks[i].elements);
-        }
+      chunks[i] = tile_chunk<C, Columns, GatedB>(shared, matrix, row, column, index);
+      if constexpr (kLoadsToRegisters<C>) {
+        loads[i].start(chunks[i].global, matrix.base, end, index < kAll && chunks[i].elements > 0);
+      } else if (index < kAll) {
+        copy_chunk<C>(chunks[i].shared, chunks[i].global, chunks[i].elements);
       }
     }
     if constexpr (kLoadsToRegisters<C>) {

@@ -90,6 +90,9 @@ Value load_from_shared(unsigned shared) {
   std::memcpy(&value, emulation::shared(shared, sizeof value), sizeof value);
   return value;
 }
+inline uint4 ld_global_v4_b32_if(bool wanted, const void* address) {
+  return wanted ? *static_cast<const uint4*>(address) : make_uint4(0, 0, 0, 0);
+}
 inline uint4 ld_shared_v4_b32(unsigned shared) { return load_from_shared<uint4>(shared); }
 inline float4 ld_shared_v4_f32(unsigned shared) { return load_from_shared<float4>(shared); }
 inline unsigned ld_shared_b32(unsigned shared) { return load_from_shared<unsigned>(shared); }

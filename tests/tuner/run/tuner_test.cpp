@@ -276,8 +276,11 @@ TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt)
   EXPECT_NE(report.best()->variant, rival);
 }
 
-TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
+TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForWhatRunsWithoutATune) {
   const Variant usual = default_variant(problem_, test::fictional_device());
+  const Variant untuned =
+      *problem_.operation().modelled_variant(problem_, test::fictional_device());
+  ASSERT_NE(untuned, usual);
   std::vector<Variant> space;
   for (const int tile_m : {16, 32, 64, 128}) {
     for (const int stages : {1, 2, 3}) {
@@ -287,6 +290,7 @@ TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
   }
   const std::vector<Variant> neighbours{space[7], space[9]};
   space.push_back(usual);
+  space.push_back(untuned);
   options_.variants = space;
   const KernelSource kernels = [](const Variant&) {
     return CompiledKernel{.sm_arch = 80, .resources = {.registers_per_thread = 64}};
@@ -294,7 +298,7 @@ TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
   test::NoisyEvaluator gpu(10.0);
   for (const StrategyKind strategy : {StrategyKind::exhaustive, StrategyKind::random,
                                       StrategyKind::model, StrategyKind::learned}) {
-    for (const std::size_t budget : {1U, 2U, 3U, 6U, 12U, 13U, 20U}) {
+    for (const std::size_t budget : {1U, 2U, 3U, 6U, 13U, 14U, 20U}) {
       for (const bool has_neighbours : {false, true}) {
         SCOPED_TRACE(std::string(to_string(strategy)) + " " + std::to_string(budget));
         options_.search = {.strategy = strategy, .max_variants = budget, .spends_all = true};
@@ -308,6 +312,10 @@ TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
           EXPECT_THAT(report.results, SizeIs(std::min(budget, space.size())));
           EXPECT_THAT(report.results,
                       ::testing::Contains(::testing::Field(&VariantResult::variant, usual)));
+          if (budget > 1) {
+            EXPECT_THAT(report.results,
+                        ::testing::Contains(::testing::Field(&VariantResult::variant, untuned)));
+          }
           if (strategy != StrategyKind::learned) {  // What was decided since teaches it otherwise.
             EXPECT_EQ(report.known, resumed ? report.results.size() : 0U);
           }

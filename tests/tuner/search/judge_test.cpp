@@ -210,6 +210,18 @@ TEST(ResidualField, CarriesOneResidualToEveryVariant) {
   }
 }
 
+TEST(ResidualField, SaysNothingOfAFamilyOfWhichNoneWasMeasured) {
+  std::vector<Variant> space = kSpace;
+  space.push_back(AttentionVariant{.family = Family::hopper});
+  ResidualField field(space);
+  field.add(0);
+  field.add(1);
+  const std::vector<double> expected = field.expected({1.0, 1.1});
+  EXPECT_NEAR(expected[2], 1.05, 0.06);
+  EXPECT_EQ(expected[5], 0.0);
+  EXPECT_EQ(field.deviation(5), 1.0);
+}
+
 TEST(ResidualField, ComesCloseToWhatItWasTold) {
   const std::vector<double> expected = field_with({0, 1, 2}).expected({0.4, -0.2, 0.1});
   EXPECT_NEAR(expected[0], 0.4, 0.06);
