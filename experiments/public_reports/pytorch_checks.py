@@ -373,7 +373,7 @@ def launches_on_the_current_stream():
 def one_leaf_for_all_inputs():
     """Q, K and V of one leaf, K expanded from one, a graph that is kept, a checkpoint that is reentrant."""
     from torch.utils.checkpoint import checkpoint
-    x, d_o = normal(2, 6, 70, 64), normal(2, 6, 70, 64)
+    x, other, d_o = normal(2, 6, 70, 64), normal(2, 6, 70, 64), normal(2, 6, 70, 64)
     alone = gradients(lambda t: swr.sdpa(t, t, t, causal=True), (x,), d_o)[0]
     right = gradients(lambda t: attention(t, t, t, True), (x.double(),), d_o.double())[0]
     k = normal(2, 1, 70, 64)
@@ -388,8 +388,9 @@ def one_leaf_for_all_inputs():
         leaf.grad = None
         checkpoint(lambda t: swr.sdpa(t, t, t, causal=True), leaf, use_reentrant=True).backward(d_o)
         frozen = x.clone().requires_grad_()
-        swr.sdpa(frozen, x, x, causal=True).backward(d_o)
-    right_q = gradients(lambda t: attention(t, x.double(), x.double(), True), (x.double(),), d_o.double())[0]
+        swr.sdpa(frozen, other, other, causal=True).backward(d_o)
+    keys = other.double()
+    right_q = gradients(lambda t: attention(t, keys, keys, True), (x.double(),), d_o.double())[0]
     return near(1e-2, one=(alone, right), expanded=(of_k, right_k), kept=(kept, right),
                 checkpoint=(leaf.grad, right), q=(frozen.grad, right_q))
 

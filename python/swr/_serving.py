@@ -254,6 +254,8 @@ def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, r
     lse = None
     if return_lse:
         lse = torch.empty(plan.lse_shape, dtype=torch.float32, device=q.device)
+    if q.numel() == 0 and (append is None or append.total_k_new == 0):
+        return o, lse  # Of an empty page table there is no address.
     call = ServingAttention.from_buffer_copy(plan.template)
     call.q, call.k, call.v, call.o = q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()
     call.lse = _pointer(lse)

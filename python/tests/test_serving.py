@@ -312,6 +312,17 @@ class KvCache(OnTheCpu):
         self.assert_close(swr.flash_attn_with_kvcache(q, k[:2], v[:2], cache_seqlens=3)[0],
                           expected(q[0], k[0, :3], v[0, :3])[0])
 
+    def test_no_sequence(self):
+        q, k, table = normal(0, 1, 4, 32), normal(5, 8, 2, 32), torch.zeros(0, 3, dtype=torch.int32)
+        for rows in ({}, {"k": normal(0, 1, 2, 32), "v": normal(0, 1, 2, 32)}):
+            out = swr.flash_attn_with_kvcache(q, k, k, cache_seqlens=int32(), page_table=table, **rows)
+            self.assertEqual(out.shape, q.shape)
+        launch = _library.library.__dict__["swr_runtime_serving_attention"]
+        launch.assert_not_called()  # The library wants the table's address.
+        swr.flash_attn_with_kvcache(q[:, 0], k[:1], k[:1], k[1:2, :2], k[1:2, :2], cache_seqlens=int32(3),
+                                    cu_seqlens_q=int32(0, 0), max_seqlen_q=1)
+        launch.assert_called_once()  # Rows are appended without a query.
+
     def test_ragged_queries(self):
         q, k, v = normal(5, 4, 32), normal(2, 9, 2, 32), normal(2, 9, 2, 32)
         out = swr.flash_attn_with_kvcache(q, k, v, cache_seqlens=int32(9, 4), causal=True,
