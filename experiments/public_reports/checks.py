@@ -22,13 +22,14 @@ import torch
 import swr
 
 CUDA = "cuda"
+E4M3 = torch.float8_e4m3fn
 CHECKS = {}
 
 
-def check(report):
+def check(report, among=CHECKS):
     """Registers a function that returns what it found, or raises."""
     def register(function):
-        CHECKS[function.__name__] = function, report
+        among[function.__name__] = function, report
         return function
     return register
 
@@ -76,6 +77,29 @@ def normal(*shape, dtype=torch.bfloat16):
 
 def ints(*values):
     return torch.tensor(values, dtype=torch.int32, device=CUDA)
+
+
+def fp8(*shape):
+    return torch.randn(*shape, device=CUDA).to(E4M3)
+
+
+def positive(*shape):
+    return torch.rand(*shape, device=CUDA) + 0.5
+
+
+def refused(call, *words):
+    """Nothing, or what is wrong: that there is a result, or an error that says none of the words."""
+    try:
+        call()
+    except (swr.Error, ValueError, TypeError, NotImplementedError) as error:
+        return "" if any(word in str(error) for word in words) else f"says {str(error)[:80]!r}"
+    return "is taken"
+
+
+def all_refused(**faults):
+    wrong = {name: fault for name, fault in faults.items() if fault}
+    assert not wrong, "; ".join(f"{name} {fault}" for name, fault in wrong.items())
+    return f"{len(faults)} refused by name"
 
 
 # Attention.
@@ -408,12 +432,12 @@ def outputs_that_a_parameter_chooses():
         source, {"bx": [32, 64, 128, 256], "WHICH": [0, 1, 2]}, outputs=("a", "b", "c")))
 
 
-def main():
+def main(checks=None):
     if not torch.cuda.is_available():
         print("PyTorch finds no GPU")
         return 2
     failures = 0
-    for name, (function, report) in CHECKS.items():
+    for name, (function, report) in (checks or CHECKS).items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         torch.manual_seed(1)

@@ -9,7 +9,7 @@ import torch
 from ._fused import _ACTIVATIONS, _BLOCK, _DTYPES, _FP8, _ROW, _blocks
 from ._library import Error, Gemm, GemmExtras, GroupedGemm, library
 from ._matmul import _is_stored_transposed, _strides
-from ._torch import DTYPES, Plans, launch, needs_gradient, require_cuda, skips_dispatcher
+from ._torch import DTYPES, Plans, aligned, launch, refuse_derivatives, require_cuda, skips_dispatcher
 
 OFFSETS, CONTIGUOUS, MASKED = 1, 2, 3
 
@@ -97,6 +97,7 @@ def run(form, a, b, c, numbers, expected_rows=0, skewed=False, scales=(), fast=T
         key, _Plan(form, a, b, c, numbers, expected_rows, skewed, scales, fast, activation, gated))
     address = plan.address
     if scales:
+        scales = [aligned(scale) for scale in scales]
         own = GroupedGemm.from_buffer_copy(plan.grouped)
         own.extras.a_scales, own.extras.b_scales = (scale.data_ptr() for scale in scales)
         address = ctypes.addressof(own)
@@ -142,9 +143,7 @@ def grouped_mm(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor,
     """
     if bias is not None:
         raise Error("invalid_argument", "swr.grouped_mm adds no bias; add it to the result")
-    if needs_gradient(a, b):
-        raise Error("invalid_argument", "swr.grouped_mm has no backward pass; call it under "
-                    "torch.no_grad(), or pass tensors that need no gradient")
+    refuse_derivatives("swr.grouped_mm", a, b)
     if a.dim() != 2 or b.dim() != 3:
         raise ValueError("a must be [rows, k] and b [groups, k, n], not "
                          f"{tuple(a.shape)} and {tuple(b.shape)}")
@@ -167,6 +166,23 @@ def scaled_grouped_mm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, s
     if a.dtype not in _FP8 or a.dim() != 2 or b.dim() != 3:
         raise ValueError("a must be [rows, k] and b [groups, k, n] of float8_e4m3fn or float8_e5m2, not "
                          f"{tuple(a.shape)} and {tuple(b.shape)} of {a.dtype}")
-    c = _output(a, b, out_dtype or torch.bfloat16)
-    run(OFFSETS, a, b, c, offs, skewed=skewed, scales=(scale_a, scale_b), fast=use_fast_accum)
+    refuse_derivatives("swr.scaled_grouped_mm", a, b, scale_a, scale_b)
+    product = _scaled_product if skips_dispatcher(a, b) else _scaled_operator
+    return product(a, b, scale_a, scale_b, offs, out_dtype or torch.bfloat16, skewed, use_fast_accum)
+
+
+def _scaled_product(a, b, scale_a, scale_b, offs, out_dtype, skewed, fast):
+    c = _output(a, b, out_dtype)
+    run(OFFSETS, a, b, c, offs, skewed=skewed, scales=(scale_a, scale_b), fast=fast)
     return c
+
+
+@torch.library.custom_op("swr::scaled_grouped_mm", mutates_args=(), device_types="cuda")
+def _scaled_operator(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+                     offs: torch.Tensor, out_dtype: torch.dtype, skewed: bool, fast: bool) -> torch.Tensor:
+    return _scaled_product(a, b, scale_a, scale_b, offs, out_dtype, skewed, fast)
+
+
+@_scaled_operator.register_fake
+def _(a, b, scale_a, scale_b, offs, out_dtype, skewed, fast):
+    return _output(a, b, out_dtype)

@@ -21,6 +21,10 @@ class Error(RuntimeError):
         super().__init__(message)
         self.code = code
 
+    def __reduce__(self) -> tuple:
+        # Of a worker's error that cannot be unpickled a pool never hears.
+        return type(self), (self.code, str(self))
+
 
 def _int32s(structure: type[ctypes.Structure], *values: int) -> tuple[int, ...]:
     """The values of the structure's fields; ctypes would cut off what they do not hold."""

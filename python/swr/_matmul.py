@@ -6,8 +6,8 @@ from typing import Optional
 
 import torch
 
-from ._library import Error, Gemm, MatrixStrides, library
-from ._torch import DTYPES, Plans, launch, needs_gradient, require_cuda, skips_dispatcher
+from ._library import Gemm, MatrixStrides, library
+from ._torch import DTYPES, Plans, launch, refuse_derivatives, require_cuda, skips_dispatcher
 
 _LAYOUTS = {(False, True): 0, (False, False): 1, (True, False): 2}
 
@@ -129,9 +129,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *,
     when both factors are stored transposed. Forward only.
     """
     out_dtype = a.dtype if out_dtype is None else out_dtype
-    if needs_gradient(a, b):
-        raise Error("invalid_argument", "swr.matmul has no backward pass; call it under "
-                    "torch.no_grad(), or pass tensors that need no gradient")
+    refuse_derivatives("swr.matmul", a, b)
     if skips_dispatcher(a, b):
         return _run(a, b, out_dtype)
     _check(a, b, out_dtype)

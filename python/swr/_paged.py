@@ -10,7 +10,7 @@ import torch
 
 from ._library import States, Strides, library
 from ._serving import Scores, attend
-from ._torch import DTYPES, launch, require_cuda, skips_dispatcher
+from ._torch import DTYPES, launch, refuse_derivatives, require_cuda, skips_dispatcher
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +134,7 @@ def merge_states(v: torch.Tensor, s: torch.Tensor) -> Tuple[torch.Tensor, torch.
     """Attention over different keys of the same queries, v [tokens, parts, heads, head_dim] with
     logarithms to base 2 s [tokens, parts, heads] in float32, becomes attention over all of them:
     [tokens, heads, head_dim] and [tokens, heads]. A part without keys has s = -inf."""
+    refuse_derivatives("swr.merge_states", v, s)
     if v.dim() != 4 or s.shape != v.shape[:3]:
         raise ValueError("v must be [tokens, parts, heads, head_dim] and s [tokens, parts, heads], "
                          f"not {tuple(v.shape)} and {tuple(s.shape)}")

@@ -8,8 +8,9 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from ._library import Attention, AttentionBackward, Strides, library
-from ._torch import DTYPES, Plans, call, launch, needs_gradient, require_cuda, skips_dispatcher
+from ._library import Attention, AttentionBackward, Error, Strides, library
+from ._torch import (DTYPES, Plans, are_transforms_active, call, launch, needs_gradient, refuse_tangents,
+                     require_cuda, skips_dispatcher)
 
 
 def _check(q, k, v, scale):
@@ -182,12 +183,16 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = Fa
     torch.use_deterministic_algorithms(True) is in force when sdpa is called.
     """
     causal = bool(causal)
+    refuse_tangents("swr.sdpa", q, k, v)
     differentiable = needs_gradient(q, k, v)
     if not differentiable and skips_dispatcher(q, k, v):
         return _run(q, k, v, causal, None if scale is None else float(scale), return_lse)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     _check(q, k, v, scale)
     if differentiable:
+        if not torch.compiler.is_compiling() and are_transforms_active():
+            raise Error("invalid_argument", "swr.sdpa has gradients by backward() and torch.autograd.grad, not by "
+                        "torch.func")
         _check_backward(q.shape[-1])
         o, lse = _operator_lse(q, k, v, causal, scale,
                                torch.are_deterministic_algorithms_enabled())

@@ -12,7 +12,7 @@ import torch
 
 from . import _torch
 from ._library import Error, KvAppend, ServingAttention, Strides, library
-from ._torch import DTYPES, Plans, launch, needs_gradient, require_cuda, skips_dispatcher
+from ._torch import DTYPES, Plans, launch, refuse_derivatives, require_cuda, skips_dispatcher
 
 MASK_NONE, MASK_CAUSAL, MASK_WINDOW = 0, 1, 2
 
@@ -152,10 +152,10 @@ def _check_shapes(q, k, v, lengths):
 
 def _strides(tensor):
     """Of [.., rows, heads, head_dim], with or without a dimension before."""
-    first = tensor.stride(0) if tensor.dim() == 4 else 0
-    # PyTorch says anything of the stride of one head, which nobody steps over.
-    head = tensor.stride(-2) if tensor.shape[-2] > 1 else tensor.shape[-1]
-    return Strides(first, head, tensor.stride(-3))
+    # PyTorch says anything of the stride of a dimension of one, which nobody steps over.
+    *first, row, head = [stride if size > 1 else tensor.shape[-1]
+                         for size, stride in zip(tensor.shape[:-1], tensor.stride())]
+    return Strides(first[0] if first else 0, head, row)
 
 
 def _lse_shape(q, is_ragged, tokens_first):
@@ -180,7 +180,7 @@ class _Plan:
         _check_elements(q=q, k=k, v=v)
         batch = _batch_of(q, lengths)
         _check_lengths(lengths, batch)
-        require_cuda(q=q, k=k, v=v, **{n: t for n, t in lengths.items() if t is not None})
+        require_cuda(q=q, k=k, v=v, s_aux=sinks, **lengths)
         if sinks is not None:
             _require(sinks.shape == (q.shape[-2],), ValueError,
                      f"s_aux must have a score for each of {q.shape[-2]} heads")
@@ -254,6 +254,8 @@ def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, r
     lse = None
     if return_lse:
         lse = torch.empty(plan.lse_shape, dtype=torch.float32, device=q.device)
+    if q.numel() == 0 and (append is None or append.total_k_new == 0):
+        return o, lse  # Of an empty page table there is no address.
     call = ServingAttention.from_buffer_copy(plan.template)
     call.q, call.k, call.v, call.o = q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()
     call.lse = _pointer(lse)
@@ -271,14 +273,39 @@ def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, r
     return o, lse
 
 
-def _append_of(q, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_positions,
-               rotary_interleaved, queries_stay):
-    """The structure of what is appended, checked."""
+def _check_append(batch, q, k, v, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin,
+                  rotary_positions):
+    """Rows as those of the caches k and v, and as many sequences."""
     _check_elements(q=q, k=k_new, v=v_new, rotary_cos=rotary_cos, rotary_sin=rotary_sin)
+    require_cuda(q=q, k=k_new, v=v_new, cu_seqlens_k_new=cu_seqlens_k_new, rotary_cos=rotary_cos,
+                 rotary_sin=rotary_sin, rotary_seqlens=rotary_positions)
     is_ragged = cu_seqlens_k_new is not None
     _require(k_new.dim() == v_new.dim() == (3 if is_ragged else 4), ValueError,
              "k and v must be [total, heads, head_dim] with cu_seqlens_k_new, and [batch, length, "
              "heads, head_dim] without")
+    _require(k_new.shape[-2:] == k.shape[-2:] and v_new.shape[-2:] == v.shape[-2:]
+             and k_new.shape[:-2] == v_new.shape[:-2] and (is_ragged or k_new.shape[0] == batch), ValueError,
+             f"k and v must have as many rows of {batch} sequences, with the heads and head_dim of their "
+             f"caches: {tuple(k_new.shape)}, {tuple(v_new.shape)}, caches {tuple(k.shape)}, {tuple(v.shape)}")
+    for name, numbers, count in (("cu_seqlens_k_new", cu_seqlens_k_new, batch + 1),
+                                 ("rotary_seqlens", rotary_positions, batch)):
+        _require(numbers is None or (numbers.dtype == torch.int32 and numbers.shape == (count,)
+                                     and numbers.is_contiguous()), ValueError,
+                 f"{name} must be {count} contiguous int32 numbers")
+
+
+_appends = Plans()
+
+
+def _append_of(q, k, v, batch, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin,
+               rotary_positions, rotary_interleaved, queries_stay):
+    """The structure of what is appended, checked once for each kind of calls."""
+    tensors = (q, k, v, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_positions)
+    key = (batch, *[t if t is None else _traits(t) for t in tensors])
+    if not _appends.find(key):
+        _check_append(batch, *tensors)
+        _appends.remember(key, True)
+    is_ragged = cu_seqlens_k_new is not None
     append = KvAppend(
         size=ctypes.sizeof(KvAppend), k_new=k_new.data_ptr(), v_new=v_new.data_ptr(),
         k_new_strides=_strides(k_new), v_new_strides=_strides(v_new),
@@ -339,7 +366,8 @@ def _appending_operator(
         page_table: _OptT, sinks: _OptT, max_seq_q: int, max_seq_kv: int, scale: float, mask: int,
         left: int, right: int, chunk: int, softcap: float, accurate: bool,
         return_lse: bool) -> Tuple[torch.Tensor, torch.Tensor]:
-    append = _append_of(q, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin,
+    batch = _batch_of(q, {"cu_seqlens_q": cu_seqlens_q})
+    append = _append_of(q, k, v, batch, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin,
                         rotary_positions, rotary_interleaved, queries_stay)
     lengths = (cu_seqlens_q, None, None, seqused_k, leftpad_k, kv_batch_index, page_table, None,
                None, None)
@@ -361,9 +389,8 @@ def attend(q, k, v, *, lengths, max_seq_q, max_seq_kv, scores, sinks=None, token
     """O and, where it is asked for, the log-sum-exp. `lengths` maps names of _LENGTHS to
     tensors, of which the caller may promise that they were complete before the launch ahead of this
     one began (traced calls do without the promise, and without the workspace)."""
-    if needs_gradient(q, k, v):
-        raise Error("invalid_argument", "attention of swr over unequal sequences has no backward "
-                    "pass; call it under torch.no_grad(), or pass tensors that need no gradient")
+    refuse_derivatives("attention of swr over unequal sequences", q, k, v, sinks)
+    sinks = None if sinks is None else sinks.contiguous()
     in_order = [lengths.get(name) for name in _LENGTHS]
     if skips_dispatcher(q, k, v):
         return _run(q, k, v, in_order, sinks, max_seq_q, max_seq_kv, scores, tokens_first,
@@ -376,12 +403,12 @@ def attend(q, k, v, *, lengths, max_seq_q, max_seq_kv, scores, sinks=None, token
 def append_and_attend(q, k, v, append, *, lengths, max_seq_q, max_seq_kv, scores, sinks,
                       return_lse):
     """The same after the rows of `append`, the operator's arguments from k_new to queries_stay."""
-    if needs_gradient(q, k, v, *append[:2]):
-        raise Error("invalid_argument", "attention of swr over unequal sequences has no backward "
-                    "pass; call it under torch.no_grad(), or pass tensors that need no gradient")
+    refuse_derivatives("attention of swr over unequal sequences", q, k, v, sinks, *append[:2])
+    sinks = None if sinks is None else sinks.contiguous()
     if skips_dispatcher(q, k, v):
         return _run(q, k, v, [lengths.get(name) for name in _LENGTHS], sinks, max_seq_q,
-                    max_seq_kv, scores, False, return_lse, _append_of(q, *append))
+                    max_seq_kv, scores, False, return_lse,
+                    _append_of(q, k, v, _batch_of(q, lengths), *append))
     return _appending_operator(
         q, k, v, *append, lengths.get("cu_seqlens_q"), lengths.get("seqused_k"),
         lengths.get("leftpad_k"), lengths.get("kv_batch_index"), lengths.get("page_table"), sinks,

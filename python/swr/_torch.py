@@ -31,6 +31,9 @@ _settings = {}  # Of the last configure().
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream",
                       lambda index: torch.cuda.current_stream(index).cuda_stream)
 _current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+# Those of torch.func.
+are_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_count_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 
 def _default_database():
@@ -204,17 +207,19 @@ class Plans:
 
 
 def require_cuda(**tensors):
-    """Raises ValueError unless all are on one CUDA device."""
-    names = ", ".join(tensors)
-    device = next(iter(tensors.values())).device
-    for name, tensor in tensors.items():
+    """Raises ValueError unless all, but for those that are None, are on one CUDA device."""
+    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    names = ", ".join(given)
+    device = next(iter(given.values())).device
+    for name, tensor in given.items():
         if tensor.device != device or tensor.device.type != "cuda":
             raise ValueError(f"{names} must be on one CUDA device; {name} is on {tensor.device}")
 
 
 def skips_dispatcher(*tensors):
-    """True for plain tensors outside of tracing: the dispatcher costs more than the launch."""
-    if torch.compiler.is_compiling():
+    """True for plain tensors outside of tracing, of torch.func and of modes that see operators: the
+    dispatcher costs more than the launch."""
+    if torch.compiler.is_compiling() or are_transforms_active() or _count_modes():
         return False
     for tensor in tensors:
         if type(tensor) is not torch.Tensor:
@@ -225,6 +230,31 @@ def skips_dispatcher(*tensors):
 def needs_gradient(*tensors):
     if torch.is_grad_enabled():
         for tensor in tensors:
-            if tensor.requires_grad:
+            if tensor is not None and tensor.requires_grad:
                 return True
     return False
+
+
+def refuse_tangents(name, *tensors):
+    """Raises Error for a tangent, which would be dropped."""
+    forward_ad = torch.autograd.forward_ad
+    if forward_ad._current_level < 0 or torch.compiler.is_compiling():
+        return
+    for tensor in tensors:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise Error("invalid_argument", f"{name} has no forward-mode derivative; pass tensors without "
+                        "a tangent")
+
+
+def refuse_derivatives(name, *tensors):
+    """Raises Error where a derivative is asked for that nobody computes; tensors may be None."""
+    if needs_gradient(*tensors):
+        raise Error("invalid_argument", f"{name} has no backward pass; call it under torch.no_grad(), or pass "
+                    "tensors that need no gradient")
+    refuse_tangents(name, *tensors)
+
+
+def aligned(vector):
+    """The vector itself where it lies at a multiple of 8 bytes, as kernels read scales and a bias, else a
+    copy."""
+    return vector if vector is None or vector.data_ptr() % 8 == 0 else vector.clone()

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -364,6 +365,8 @@ class Package(unittest.TestCase):
         with self.assertRaises(swr.Error) as caught:
             swr.tune(0, gpu="rtx5090", database=self.database)
         self.assertEqual(caught.exception.code, "tune_failed")
+        sent = pickle.loads(pickle.dumps(caught.exception))  # As from a worker of a pool.
+        self.assertEqual((sent.code, str(sent)), (caught.exception.code, str(caught.exception)))
 
 
 if __name__ == "__main__":

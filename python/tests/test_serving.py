@@ -180,6 +180,11 @@ class Varlen(OnTheCpu):
         self.refuses("multiple of those", lambda: call(k=normal(4, 3, 16), v=normal(4, 3, 16)))
         self.refuses("contiguous", lambda: call(k=normal(4, 2, 32)[..., ::2]))
         self.refuses("no backward", lambda: call(q=q.clone().requires_grad_()), _library.Error)
+        self.refuses("no backward", lambda: call(s_aux=torch.ones(2).requires_grad_()), _library.Error)
+
+    def test_sinks_are_a_column_of_a_matrix(self):
+        sinks = normal(4, 2)[:, 0]
+        self.check((5,), (9,), s_aux=sinks)
 
 
 class Memory(OnTheCpu):
@@ -192,7 +197,7 @@ class Memory(OnTheCpu):
         def launch(runtime, address, stream):
             call = _library.ServingAttention.from_address(address)
             self.launches.append((call.workspace, call.workspace_bytes, call.lengths_are_ready,
-                                  call.k_strides.head))
+                                  call.k_strides.head, call.k_strides.batch, call.k_strides.seq))
             return serving(runtime, address, stream)
         _library.library.__dict__["swr_runtime_serving_attention"].side_effect = launch
         self.prepare = _library.library.__dict__["swr_runtime_prepare_serving"]
@@ -239,12 +244,15 @@ class Memory(OnTheCpu):
             self.refuses("make the call once before capturing",
                          lambda: self.call(50, workspace=workspace), _library.Error)
 
-    def test_a_promise_and_the_stride_of_a_single_head_reach_the_kernel(self):
+    def test_a_promise_and_the_strides_of_single_dimensions_reach_the_kernel(self):
         self.call(lengths_are_ready=True)
         self.assertEqual(self.launches[-1][2], 1)
         q, k = normal(3, 2, 16), normal(5, 1, 16).as_strided((5, 1, 16), (16, 1, 1))
         swr.flash_attn_varlen_func(q, k, k, int32(0, 3), int32(0, 5), 3, 5)
-        self.assertEqual(self.launches[-1][2:], (0, 16))
+        self.assertEqual(self.launches[-1][2:4], (0, 16))
+        q, k = normal(1, 1, 2, 16), normal(1, 1, 2, 16).as_strided((1, 1, 2, 16), (3, 5, 16, 1))
+        self.assert_close(swr.flash_attn_func(q, k, k)[0], k[0])
+        self.assertTrue(all(stride % 8 == 0 for stride in self.launches[-1][3:]), self.launches[-1])
 
 
 class KvCache(OnTheCpu):
@@ -304,6 +312,17 @@ class KvCache(OnTheCpu):
         self.assert_close(swr.flash_attn_with_kvcache(q, k[:2], v[:2], cache_seqlens=3)[0],
                           expected(q[0], k[0, :3], v[0, :3])[0])
 
+    def test_no_sequence(self):
+        q, k, table = normal(0, 1, 4, 32), normal(5, 8, 2, 32), torch.zeros(0, 3, dtype=torch.int32)
+        for rows in ({}, {"k": normal(0, 1, 2, 32), "v": normal(0, 1, 2, 32)}):
+            out = swr.flash_attn_with_kvcache(q, k, k, cache_seqlens=int32(), page_table=table, **rows)
+            self.assertEqual(out.shape, q.shape)
+        launch = _library.library.__dict__["swr_runtime_serving_attention"]
+        launch.assert_not_called()  # The library wants the table's address.
+        swr.flash_attn_with_kvcache(q[:, 0], k[:1], k[:1], k[1:2, :2], k[1:2, :2], cache_seqlens=int32(3),
+                                    cu_seqlens_q=int32(0, 0), max_seqlen_q=1)
+        launch.assert_called_once()  # Rows are appended without a query.
+
     def test_ragged_queries(self):
         q, k, v = normal(5, 4, 32), normal(2, 9, 2, 32), normal(2, 9, 2, 32)
         out = swr.flash_attn_with_kvcache(q, k, v, cache_seqlens=int32(9, 4), causal=True,
@@ -328,6 +347,23 @@ class KvCache(OnTheCpu):
         self.refuses("rotary_cos must have q's type", lambda: call(
             k=q, v=q, cache_seqlens=int32(1, 1), rotary_cos=torch.ones(8, 8),
             rotary_sin=torch.ones(8, 8)), TypeError)
+
+    def test_what_is_appended_fits_its_cache(self):
+        q, k = normal(2, 1, 2, 16), normal(2, 8, 2, 16)
+        turn = {"rotary_cos": normal(8, 8), "rotary_sin": normal(8, 8)}
+
+        def call(rows=q, **more):
+            return swr.flash_attn_with_kvcache(q, k, k.clone(), **{"k": rows, "v": rows, **more},
+                                               cache_seqlens=int32(1, 1))
+        call(**turn, rotary_seqlens=int32(1, 2))
+        for wrong in (normal(2, 1, 1, 16), normal(2, 1, 2, 8), normal(1, 1, 2, 16), normal(3, 1, 2, 16)):
+            self.refuses("heads and head_dim of their caches", lambda: call(wrong))
+        self.refuses("as many rows", lambda: call(v=normal(2, 2, 2, 16)))
+        for wrong in (int32(1, 2).long(), int32(1), int32(1, 0, 2, 0)[::2]):
+            self.refuses("rotary_seqlens", lambda: call(**turn, rotary_seqlens=wrong))
+        self.refuses("cu_seqlens_k_new", lambda: call(q[:, 0], cu_seqlens_k_new=torch.tensor([0, 1, 2])))
+        for name in "kv":
+            self.refuses("no backward", lambda: call(**{name: q.clone().requires_grad_()}), _library.Error)
 
 
 class Paged(OnTheCpu):
@@ -375,6 +411,8 @@ class Paged(OnTheCpu):
         torch.testing.assert_close(lse, of_whole.T / math.log(2.0))
         self.refuses("v must be", lambda: swr.merge_states(outs[0], logs))
         self.refuses("float32", lambda: swr.merge_states(outs, logs.half()), TypeError)
+        for one, other in ((outs.clone().requires_grad_(), logs), (outs, logs.clone().requires_grad_())):
+            self.refuses("no backward", lambda: swr.merge_states(one, other), _library.Error)
 
 
 class Tracing(OnTheCpu):

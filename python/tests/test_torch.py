@@ -48,9 +48,12 @@ def fused_product(runtime, description, extras, stream):
     """What a kernel with scales, bias, activation or gate does, by the descriptions alone."""
     g, e = _library.Gemm.from_address(description), _library.GemmExtras.from_address(extras)
     columns = 2 * g.n if e.gated else g.n
+    assert not any((address or 0) % 8 for address in (e.a_scales, e.b_scales, e.bias, e.c_scales))
     blocks, column_blocks = -(-g.k // 128), -(-columns // 128)
-    a = tensor_at(g.a, (g.m, g.k), (g.a_strides.row, 1), DTYPES[g.dtype]).float()
-    b = tensor_at(g.b, (columns, g.k), (g.b_strides.row, 1), DTYPES[g.dtype]).float()
+    a, b = torch.zeros(g.m, 0), torch.zeros(columns, 0)
+    if g.k:
+        a = tensor_at(g.a, (g.m, g.k), (g.a_strides.row, 1), DTYPES[g.dtype]).float()
+        b = tensor_at(g.b, (columns, g.k), (g.b_strides.row, 1), DTYPES[g.dtype]).float()
 
     def scales(address, shape, strides):
         return tensor_at(address, shape, strides, torch.float32)
@@ -91,6 +94,7 @@ def grouped_product(runtime, description, a, b, c, numbers, stream):
             for address, columns, strides, dtype in ((a, g.k, g.a_strides, g.dtype),
                                                      (c, g.n, g.c_strides, g.output)))
     e, columns = d.extras, 2 * g.n if d.extras.gated else g.n
+    assert not (e.a_scales or 0) % 8 and not (e.b_scales or 0) % 8
     b_shape = (g.batch, *((columns, g.k) if g.layout == 0 else (g.k, columns)))
     b = tensor_at(b, b_shape, (g.b_strides.batch, g.b_strides.row, 1), DTYPES[g.dtype]).float()
     b = b.mT if g.layout == 0 else b
@@ -264,8 +268,21 @@ class ScaledMm(OnTheCpu):
         for padded in (torch.zeros(3, 72), torch.zeros(3, 70)):  # The second is copied.
             padded[:, :70] = of_a
             self.check(padded.T[:70], of_b.T, every_a, every_b)
+        torch.set_default_dtype(torch.bfloat16)  # As loaders of models do.
+        try:
+            self.check(torch.cat([of_a]).T, of_b.T, every_a, every_b)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        odd = torch.zeros(9)[1:].view(2, 4).copy_(of_b)
+        self.check(padded.T[:70], odd.T, every_a, every_b)
         with self.assertRaisesRegex(ValueError, "contiguous along their first"):
             _fused.scaled_mm(self.a, self.w.t(), of_a.T.contiguous(), of_b[:, :3].T)
+
+    def test_scales_and_a_bias_at_odd_addresses(self):
+        scales, bias, rows = torch.rand(9) + 1, normal(145)[1:], torch.rand(71)[1:, None] + 1
+        self.check(scales[3], scales[4], scales[3], scales[4], bias=bias)
+        columns = torch.rand(145)[None, 1:] + 1
+        self.check(rows, columns, rows, columns.T, bias=bias)
 
     def test_output_of_fp8(self):
         out = _fused.scaled_mm(self.a, self.w.t(), torch.tensor(1.0), torch.tensor(1.0),
@@ -282,6 +299,10 @@ class ScaledMm(OnTheCpu):
                                ((self.a, self.w.t(), one.double(), one), "float32")):
             with self.assertRaisesRegex((TypeError, ValueError), message):
                 _fused.scaled_mm(*wrong)
+        for wrong in (None, torch.ones(2), one.half()):
+            with self.assertRaisesRegex(ValueError, "scale_result"):
+                _fused.scaled_mm(self.a, self.w.t(), one, one, scale_result=wrong,
+                                 out_dtype=torch.float8_e4m3fn)
 
 
 class Linear(OnTheCpu):
@@ -301,6 +322,110 @@ class Linear(OnTheCpu):
                           functional.silu(gate) * up)
         with self.assertRaisesRegex(ValueError, "relu"):
             _fused.linear(x, w, activation="relu")
+
+    def test_any_input(self):
+        w, bias = normal(24, 32), normal(25)[1:]
+        for x in (normal(32, 7).T, normal(7, 64)[:, ::2], normal(1, 32).expand(7, 32),
+                  normal(2, 9, 32)[:, 1:4], normal(32, 2)[:, 0], normal(7, 33)[:, 1:]):
+            self.assert_close(_fused.linear(x, w, bias), x.float() @ w.float().T + bias.float())
+        for shape in ((5, 0), (2, 3, 0)):
+            self.assert_close(_fused.linear(normal(*shape), normal(24, 0), bias),
+                              bias.float().expand(*shape[:-1], 24))
+        self.assertEqual(_fused.linear(normal(0, 32), w).shape, (0, 24))
+        self.assertEqual(_fused.linear(normal(5, 32), w[:0], residual=normal(5, 0)).shape, (5, 0))
+
+
+class Derivatives(OnTheCpu):
+    """Those that nobody computes are refused, whichever argument asks."""
+
+    def refuses(self, text, **calls):
+        for name, call in calls.items():
+            with self.assertRaisesRegex(_library.Error, text, msg=name):
+                call()
+
+    def test_gradients_and_tangents_of_any_argument(self):
+        x, w, one = normal(5, 32), normal(24, 32), torch.ones(1)
+        a, b = x.to(torch.float8_e4m3fn), w.to(torch.float8_e4m3fn)
+        offs, rows, columns = torch.tensor([5], dtype=torch.int32), torch.ones(5), torch.ones(1, 24)
+
+        def calls(of):
+            return {"bias": lambda: _fused.linear(x, w, of(normal(24))),
+                    "residual": lambda: _fused.linear(x, w, residual=of(normal(5, 24))),
+                    "scale": lambda: _fused.scaled_mm(a, b.t(), of(one.clone()), one),
+                    "fp8 bias": lambda: _fused.scaled_mm(a, b.t(), one, one, of(normal(24))),
+                    "scales": lambda: _grouped.scaled_grouped_mm(a, b.t()[None], rows, of(columns.clone()),
+                                                                 offs),
+                    "experts": lambda: _grouped.grouped_mm(of(x.clone()), w.t()[None], offs),
+                    "matmul": lambda: _matmul.matmul(x, of(w.clone()).t())}
+        self.refuses("no backward", **calls(lambda t: t.requires_grad_()))
+        q = normal(1, 2, 5, 16)
+        with torch.autograd.forward_ad.dual_level():
+            def dual(t):
+                return torch.autograd.forward_ad.make_dual(t, torch.ones_like(t))
+            self.refuses("no forward-mode", sdpa=lambda: _sdpa.sdpa(q, dual(q), q), **calls(dual))
+            _sdpa.sdpa(q, q, q)
+
+    def test_gradients_by_torch_func(self):
+        q, w = normal(1, 2, 5, 16), normal(24, 32)
+        self.refuses("not by torch.func", sdpa=lambda: torch.func.grad(lambda t: _sdpa.sdpa(t, q, q).sum())(q))
+        self.refuses("no backward", matmul=lambda: torch.func.grad(
+            lambda t: _matmul.matmul(t, w.T).sum())(normal(5, 32)))
+
+
+class Operators(OnTheCpu):
+    """With kernels for the CPU beside those of CUDA."""
+
+    @classmethod
+    def setUpClass(cls):
+        if torch is not None:
+            cls.kernels = torch.library.Library("swr", "FRAGMENT")
+            for name, kernel in (("linear", _fused._linear), ("scaled_mm", _fused.scaled_product),
+                                 ("matmul", _matmul._run),
+                                 ("scaled_grouped_mm", _grouped._scaled_product),
+                                 ("deep_gemm_fp8", deep_gemm._fp8),
+                                 ("deep_gemm_grouped", deep_gemm._write_groups)):
+                torch.library.register_kernel(f"swr::{name}", "cpu", kernel, lib=cls.kernels)
+
+    def test_products_are_compiled_without_a_break(self):
+        x, w, bias, one = normal(5, 32), normal(24, 32), normal(24), torch.ones(1)
+        a, b = x.to(torch.float8_e4m3fn), w.to(torch.float8_e4m3fn)
+        offs = torch.tensor([5], dtype=torch.int32)
+
+        def model(x, a):
+            y = _fused.linear(x * 0.5, w, bias, activation="silu", residual=x[:, :24])
+            y = y + _grouped.scaled_grouped_mm(a, b.t()[None], one.expand(5).clone(), torch.ones(1, 24),
+                                               offs)
+            return y + _fused.scaled_mm(a, b.t(), one, one, bias)
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(x, a), model(x, a)))
+        torch.library.opcheck(torch.ops.swr.linear.default, (x, w, bias, None, "gelu", False),
+                              test_utils=("test_schema", "test_faketensor"))
+
+    def test_results_of_the_callers_are_written_in_compiled_functions(self):
+        a, b = (torch.randn(*shape).to(torch.float8_e4m3fn) for shape in ((8, 16), (24, 16)))
+        scales, x, w = (torch.rand(8, 1) + 1, torch.rand(1, 1) + 1), normal(8, 16), normal(2, 24, 16)
+        indices = torch.tensor([0] * 4 + [1] * 4, dtype=torch.int32)
+
+        def model(a, x):
+            d, e = torch.zeros(8, 24, dtype=torch.bfloat16), torch.zeros(8, 24, dtype=torch.bfloat16)
+            deep_gemm.fp8_gemm_nt((a, scales[0]), (b, scales[1]), d)
+            deep_gemm.m_grouped_bf16_gemm_nt_contiguous(x * 0.5, w, e, indices)
+            return d + e
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(a, x), model(a, x)))
+
+    def test_modes_see_what_is_called(self):
+        from torch.fx.experimental.proxy_tensor import make_fx
+        x, other, w = normal(5, 32), normal(5, 32), normal(24, 32)
+        for call in (lambda t: _matmul.matmul(t, w.T), lambda t: _fused.linear(t, w)):
+            traced = make_fx(call)(x)
+            self.assertTrue(torch.equal(traced(other), call(other)))
+            self.assertIn("swr", traced.code)
+
+    def test_vmap_is_a_loop(self):
+        x, w = normal(3, 5, 32), normal(24, 32)
+        for call in (lambda t: _matmul.matmul(t, w.T), lambda t: _fused.linear(t, w)):
+            self.assertTrue(torch.equal(torch.func.vmap(call)(x), torch.stack([call(t) for t in x])))
 
 
 class Matmul(OnTheCpu):
