@@ -23,16 +23,19 @@ using kernel_spec::NumberKind;
 using kernel_spec::PlannedArgument;
 using kernel_spec::PlannedStep;
 
-/// True for types of the files that every package has and of the driver, and for macros of C.
+/// True for types of the files that every package has and of the driver, and for what may be a
+/// macro.
 bool is_taken(const std::string& name) {
-  static constexpr std::array<std::string_view, 8> kTaken{
-      "Sizes", "LoadedKernels", "Embedded", "NULL", "EOF", "NAN", "INFINITY", "BUFSIZ"};
+  static constexpr std::array<std::string_view, 10> kTaken{
+      "Sizes", "LoadedKernels", "Embedded", "EmbeddedKernel", "Choice",
+      "Impl",  "Device",        "Driver",   "NoMemory",       "Sha256"};
+  const bool is_upper = name.size() > 1 && std::ranges::none_of(name, ascii::is_lower);
   const auto declares = [&](const EmbeddedFile& file) {
     return std::ranges::any_of(std::array{"class ", "struct ", "using "}, [&](const char* kind) {
       return kernel_spec::find_word(file.text, kind + name, 0) != std::string_view::npos;
     });
   };
-  return name.starts_with("CU") || std::ranges::find(kTaken, name) != kTaken.end() ||
+  return is_upper || name.starts_with("CU") || std::ranges::find(kTaken, name) != kTaken.end() ||
          std::ranges::any_of(user_kernel_package_templates(), declares);
 }
 

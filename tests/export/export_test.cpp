@@ -294,6 +294,9 @@ INSTANTIATE_TEST_SUITE_P(
         Tampering{"Waits", [](Json& m) { m["kernels"][0]["may_overlap"] = 1; }, "may_overlap"},
         Tampering{"Time", [](Json& m) { m["kernels"][0]["time_us"] = -1; }, "time_us"},
         Tampering{"Device", [](Json& m) { m["kernels"][0]["device"]["sm_count"] = 0; }, "sm_count"},
+        Tampering{"UnknownKernel",
+                  [](Json& m) { m["kernels"][0]["problem"]["op"] = "blur_1f68dcc7"; },
+                  "knows no kernel 'blur_1f68dcc7'; register its spec"},
         Tampering{"Digest", [](Json& m) { m["kernels"][0]["sha256"] = "00"; }, "cubin"}),
     [](const auto& tampering) { return tampering.param.name; });
 

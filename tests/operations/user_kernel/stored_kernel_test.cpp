@@ -164,12 +164,19 @@ TEST_F(StoredKernel, PackagesHaveNamesThatCompile) {
     return result_of("export --format cpp --name p --op " + spec.name + " --out " +
                      path("package") + " --db " + file);
   };
-  for (const char* const name : {"loaded_kernels", "user_spec", "NULL", "CUstream"}) {
+  for (const char* const name :
+       {"loaded_kernels", "user_spec", "NULL", "CUstream", "Choice", "impl", "EINVAL"}) {
     EXPECT_EQ(package_of(test::scale_spec(name)).exit_code, 0);
     EXPECT_THAT(bytes_of(path("package/include/p/") + name + ".h"),
                 ContainsRegex("class [A-Za-z]+Of "))
         << name;
   }
+  mixed("words.db", register_kernel(test::scale_spec("two_words")), 10.0);
+  const std::string both = mixed("words.db", register_kernel(test::scale_spec("TwoWords")), 10.0);
+  const auto alike =
+      result_of("export --format cpp --name p --out " + path("both") + " --db " + both);
+  EXPECT_EQ(alike.exit_code, 2);
+  EXPECT_THAT(alike.err, HasSubstr("has a class TwoWords already"));
   KernelSpec macros = test::scale_spec("macros");
   macros.arguments[2].name = "INT_MAX";
   EXPECT_EQ(package_of(macros).exit_code, 0);
