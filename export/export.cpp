@@ -231,7 +231,7 @@ void require_replaceable(const fs::path& out) {
   }
   for (const auto& entry : fs::recursive_directory_iterator(out, failure)) {
     const std::string name = entry.path().lexically_relative(out).generic_string();
-    if (!entry.is_directory() && !own.contains(name)) {
+    if ((entry.is_symlink() || !entry.is_directory()) && !own.contains(name)) {
       refuse("also holds '" + name + "', which no export wrote");
     }
   }

@@ -85,6 +85,14 @@ TEST_F(ExportTest, IsThereAtEveryMomentWhileItIsReplaced) {
   EXPECT_THAT(leftovers(), ::testing::IsEmpty());
 }
 
+TEST_F(ExportTest, ThatHoldsALinkOfOthersIsNotReplaced) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  do_export();
+  fs::create_directory_symlink(directory_.path(), out_ / "elsewhere");
+  EXPECT_THAT(export_error().what(), HasSubstr("'elsewhere', which no export wrote"));
+  EXPECT_TRUE(fs::is_symlink(out_ / "elsewhere"));
+}
+
 TEST_F(ExportTest, WritesTheWinnerWithItsCubinAndLaunch) {
   AttentionVariant persistent = tile(128, 64);
   persistent.persistence = Persistence::persistent;
