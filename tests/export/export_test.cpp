@@ -85,6 +85,20 @@ TEST_F(ExportTest, IsThereAtEveryMomentWhileItIsReplaced) {
   EXPECT_THAT(leftovers(), ::testing::IsEmpty());
 }
 
+TEST_F(ExportTest, LeavesAFolderWithTheNameOfItsOwnAlone) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const fs::path taken = out_.string() + ".new-" + std::to_string(getpid());
+  fs::create_directory(taken);
+  std::ofstream(taken / "thesis") << "years";
+  const fs::path link = taken.string() + "-1";
+  fs::create_symlink(taken, link);
+  do_export();
+  EXPECT_EQ(bytes_of(taken / "thesis"), "years");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(std::distance(fs::directory_iterator(taken), fs::directory_iterator()), 1);
+  EXPECT_EQ(read_manifest(out_).kernels.size(), 1U);
+}
+
 TEST_F(ExportTest, ThatHoldsALinkOfOthersIsNotReplaced) {
   record(problem_of(4096), measured(tile(64, 64), 10.0));
   do_export();
