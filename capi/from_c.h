@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/number_text.h"
+#include "core/of_thread.h"
 #include <swr/attention_params.h>
 #include <swr/axes.h>
 #include <swr/error.h>
@@ -29,28 +30,14 @@ struct swr_runtime {
 namespace swr::capi {
 
 inline std::string& last_error() {
-  thread_local std::string message;
-  return message;
+  struct LastError;
+  return of_thread<std::string, LastError>();
 }
 
-/// pthread_cancel() takes effect before a call: unwinding from within would end the program.
-class Uncancelled {
- public:
-  Uncancelled() {
-    pthread_testcancel();
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_);
-  }
-  ~Uncancelled() { pthread_setcancelstate(former_, nullptr); }
-  Uncancelled(const Uncancelled&) = delete;
-  Uncancelled& operator=(const Uncancelled&) = delete;
-
- private:
-  int former_ = PTHREAD_CANCEL_ENABLE;
-};
-
-/// Runs `action`; whatever it throws becomes a status and a message.
+/// Runs `action`; whatever it throws becomes a status and a message. Not inlined: its caller's
+/// frame must have nothing that a thread which is cancelled there would trip over.
 template <typename Action>
-swr_status status_of(Action&& action) noexcept {
+[[gnu::noinline]] swr_status status_of(Action&& action) noexcept {
   try {
     try {
       action();
@@ -67,11 +54,17 @@ swr_status status_of(Action&& action) noexcept {
   return SWR_INTERNAL;
 }
 
-/// The same, of a thread that may be cancelled.
+/// The same, of a thread that may be cancelled: pthread_cancel() takes effect before or, of threads
+/// that are cancelled at any time, behind it. Unwinding from within would end the program, as would
+/// a destructor around it.
 template <typename Action>
 swr_status guarded(Action&& action) {
-  const Uncancelled uncancelled;
-  return status_of(action);
+  int former = PTHREAD_CANCEL_ENABLE;
+  pthread_testcancel();
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former);
+  const swr_status status = status_of(action);
+  pthread_setcancelstate(former, nullptr);
+  return status;
 }
 
 inline void require_pointer(const void* pointer, const char* name) {

@@ -348,8 +348,7 @@ swr_status swr_lookup_refresh(swr_lookup* lookup, int32_t* changed) {
 }
 
 void swr_lookup_close(swr_lookup* lookup) {
-  const Uncancelled uncancelled;
-  const std::unique_ptr<swr_lookup> owner(lookup);
+  guarded([&] { const std::unique_ptr<swr_lookup> owner(lookup); });
 }
 
 swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime) {
@@ -458,7 +457,6 @@ swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed) {
 }
 
 void swr_runtime_destroy(swr_runtime* runtime) {
-  const Uncancelled uncancelled;
-  const std::unique_ptr<swr_runtime> owner(runtime);
+  guarded([&] { const std::unique_ptr<swr_runtime> owner(runtime); });
 }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/sha256.h"
 
+#include "core/no_fork.h"
 #include <swr/error.h>
 
 #include <openssl/evp.h>
@@ -28,6 +29,7 @@ std::string hex_of(std::span<const unsigned char> bytes) {
 std::string sha256_hex(std::span<const std::byte> data) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
+  const NoFork meanwhile;
   if (EVP_Digest(data.data(), data.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
     throw Error(ErrorCode::unreadable, "libcrypto cannot compute SHA-256; check its installation");
   }

@@ -2,6 +2,7 @@
 #include "db/connection.h"
 
 #include "core/files.h"
+#include "core/of_thread.h"
 #include "core/printable.h"
 #include "db/kernels.h"
 #include "db/schema.h"
@@ -32,7 +33,10 @@ namespace fs = std::filesystem;
 // it wait for ever, write through a link, change rows or delete a file. So each is looked at when
 // SQLite opens it, however long the connection has been open.
 
-thread_local std::string refusal;
+std::string& refusal() {
+  struct Refusal;
+  return of_thread<std::string, Refusal>();
+}
 
 constexpr std::string_view kJournal = "-journal";
 constexpr std::string_view kLog = "-wal";
@@ -82,8 +86,8 @@ std::string_view fault_of_journal(const fs::path& journal, const fs::path& datab
 }
 
 int refuse(const fs::path& file, std::string_view fault) {
-  refusal = "SQLite would use " + file.string() + ", which " + std::string(fault) +
-            "; see who put it there, and remove it";
+  refusal() = "SQLite would use " + file.string() + ", which " + std::string(fault) +
+              "; see who put it there, and remove it";
   return SQLITE_CANTOPEN;
 }
 
@@ -106,7 +110,7 @@ int check_companions(const std::string& name, int flags) try {
   const auto fault = fault_of(index, database);
   return fault.empty() ? SQLITE_OK : refuse(index, fault);
 } catch (const std::exception& failure) {  // Must not pass through SQLite's C.
-  refusal = failure.what();
+  refusal() = failure.what();
   return SQLITE_CANTOPEN;
 }
 
@@ -144,7 +148,7 @@ int CarefulFileSystem::open(sqlite3_vfs*, const char* name, sqlite3_file* file, 
   constexpr int kCompanions = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL;
   file->pMethods = nullptr;
   if ((flags & SQLITE_OPEN_MAIN_DB) != 0) {
-    refusal.clear();
+    refusal().clear();
   }
   if ((flags & SQLITE_OPEN_SUPER_JOURNAL) != 0) {
     return SQLITE_CANTOPEN;  // Of several databases; swr writes one at a time.
@@ -165,7 +169,7 @@ int CarefulFileSystem::open(sqlite3_vfs*, const char* name, sqlite3_file* file, 
 const char* careful_file_system() { return file_system().name(); }
 
 /// Why this thread was refused a companion since it last opened a database; empty when it was not.
-const std::string& companion_refusal() { return refusal; }
+const std::string& companion_refusal() { return refusal(); }
 
 // What the file system and SQLite say.
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "core/no_fork.h"
+#include "core/of_thread.h"
 #include "db/connection.h"
 #include "db/lookup_records.h"
 #include "db/lookup_table.h"
-#include "db/no_fork.h"
 #include <swr/error.h>
 #include <swr/lookup.h>
 
@@ -51,6 +52,13 @@ DatabaseMark database_mark(const fs::path& path) {
   return {mark_of(path), mark_of(path.string() + "-wal")};
 }
 
+/// The same file when the program changes its folder, as daemons do.
+fs::path anchored(const fs::path& path) {
+  std::error_code failure;
+  const fs::path whole = fs::absolute(path, failure);
+  return failure ? path : whole;
+}
+
 /// One state of the file, with the answers of it that took long to find.
 struct State {
   explicit State(const LookupRecords& records) : table(records) {}
@@ -62,7 +70,6 @@ struct State {
 using SharedState = std::shared_ptr<const State>;
 
 SharedState read_state(const fs::path& path, const LookupOptions& options) {
-  const NoFork meanwhile;
   return with_database_errors(path, [&] {
     SQLite::Database database = open_database(path, Store::Mode::read_only, options.content);
     const SQLite::Transaction snapshot(database);
@@ -83,10 +90,12 @@ const LookupTable* table_below(const LookupOptions& options) {
 
 struct Lookup::Impl {
   Impl(const fs::path& file, const LookupOptions& asked)
-      : path(file), options(asked), below(table_below(asked)), mark(database_mark(file)) {
+      : path(anchored(file)), options(asked), below(table_below(asked)), mark(database_mark(file)) {
+    const NoFork meanwhile;
     publish(read_state(file, options));
   }
   explicit Impl(const LookupOptions& asked) : options(asked), below(table_below(asked)) {
+    const NoFork meanwhile;
     publish(std::make_shared<const State>(LookupRecords{}));
   }
 
@@ -100,9 +109,10 @@ struct Lookup::Impl {
   /// The state in force. Each thread keeps the one it used last, so that the usual question costs
   /// one atomic load and no reference count; valid until the thread's next call.
   const State& current() const {
-    thread_local SharedState kept;
+    SharedState& kept = of_thread<SharedState, Impl>();
     // A state that is kept is alive, so no other one can have its address.
     if (kept.get() != published.load(std::memory_order_acquire)) {
+      const NoFork meanwhile;
       const std::lock_guard lock(state_mutex);
       kept = state;
     }
@@ -113,6 +123,7 @@ struct Lookup::Impl {
     if (path.empty()) {
       return false;
     }
+    const NoFork meanwhile;
     const std::lock_guard lock(refresh_mutex);
     // Before reading: a change meanwhile is then seen the next time.
     const DatabaseMark now = database_mark(path);
@@ -142,6 +153,7 @@ struct Lookup::Impl {
     } catch (const Error& error) {
       failure = error.what();
     }
+    const NoFork meanwhile;
     const std::lock_guard lock(state_mutex);
     watch_error = std::move(failure);
   }
@@ -187,6 +199,7 @@ unsigned long long Lookup::version() const {
 }
 
 std::string Lookup::watch_error() const {
+  const NoFork meanwhile;
   const std::lock_guard lock(impl_->state_mutex);
   return impl_->watch_error;
 }

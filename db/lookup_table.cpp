@@ -576,7 +576,10 @@ Answer LookupTable::answer_of(const Hit& hit, const Problem& problem) const {
                 .result_id = candidate.result_id,
                 .shipped = hit.table != this};
   if (!is_same_shape) {
-    *answer.time_us *= flop_count(problem) / flop_count(answer.stored_problem);
+    const double times = flop_count(problem) / flop_count(answer.stored_problem);
+    // A spec need not say how many operations its kernel has.
+    answer.time_us =
+        times > 0 && std::isfinite(times) ? std::optional(*answer.time_us * times) : std::nullopt;
   } else if (hit.on_same_device && candidate.l2_misses >= 0) {
     answer.l2_misses = candidate.l2_misses;
   }

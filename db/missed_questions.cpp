@@ -26,10 +26,11 @@ constexpr std::uintmax_t kMostBytes = 1 << 20;
 
 std::string line_of(const Problem& problem) { return Json(problem).dump() + "\n"; }
 
-/// One write, so that lines of several processes do not mix. False when it failed.
+/// One write, so that lines of several processes do not mix. False when it failed, or would go
+/// through a link, as with the other files beside a database.
 bool append(const fs::path& file, const std::string& lines) {
-  const FileDescriptor out(
-      open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  const FileDescriptor out(open(file.c_str(), kFlags, 0644));
   struct stat status {};
   return out.get() >= 0 && fstat(out.get(), &status) == 0 && S_ISREG(status.st_mode) &&
          static_cast<std::uintmax_t>(status.st_size) + lines.size() <= kMostBytes &&

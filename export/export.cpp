@@ -149,14 +149,21 @@ void require(const std::error_code& failure, const fs::path& path) {
 /// A directory beside the target, so that a rename moves it there; removed unless that happened.
 class StagingDirectory {
  public:
-  explicit StagingDirectory(const fs::path& target)
-      : path_(target.string() + ".new-" + std::to_string(getpid())) {
+  explicit StagingDirectory(const fs::path& target) {
     std::error_code failure;
     fs::create_directories(target.parent_path(), failure);
     require(failure, target);
-    fs::remove_all(path_, failure);
-    fs::create_directory(path_, failure);
-    require(failure, target);
+    // What is there already may be another user's, with links to files of this one.
+    constexpr int kMostTried = 100;
+    const std::string name = target.string() + ".new-" + std::to_string(getpid());
+    for (int tried = 0; path_.empty(); ++tried) {
+      const fs::path free = name + (tried == 0 ? "" : "-" + std::to_string(tried));
+      if (fs::create_directory(free, failure)) {
+        path_ = free;
+      } else if (tried == kMostTried || (failure && failure != std::errc::file_exists)) {
+        fail_to_write(target, failure ? failure.message() : free.string() + " is there");
+      }
+    }
   }
   ~StagingDirectory() {
     std::error_code ignored;
@@ -231,7 +238,7 @@ void require_replaceable(const fs::path& out) {
   }
   for (const auto& entry : fs::recursive_directory_iterator(out, failure)) {
     const std::string name = entry.path().lexically_relative(out).generic_string();
-    if (!entry.is_directory() && !own.contains(name)) {
+    if ((entry.is_symlink() || !entry.is_directory()) && !own.contains(name)) {
       refuse("also holds '" + name + "', which no export wrote");
     }
   }

@@ -98,6 +98,16 @@ bool parse_may_overlap(const Json& json, const Variant& variant) {
                                       : family_source(variant).always_waited;
 }
 
+/// Of swr's own operations all are known.
+void require_known_kernel(const Json& problem) {
+  const std::string op =
+      problem.is_object() && problem.contains("op") ? json_text(problem, "op") : std::string();
+  if (!op.empty() && find_operation_or_null(op) == nullptr) {
+    reject("this program knows no kernel '" + op +
+           "'; register its spec first, or leave it out with --op");
+  }
+}
+
 ExportedKernel parse_kernel(const Json& json) {
   ExportedKernel kernel;
   kernel.file = json_text(json, "file");
@@ -105,6 +115,7 @@ ExportedKernel parse_kernel(const Json& json) {
   kernel.entry = json_text(json, "entry");
   kernel.further_entries = parse_further_entries(json);
   kernel.sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, 999));
+  require_known_kernel(json_field(json, "problem"));
   json_field(json, "problem").get_to(kernel.problem);
   kernel.variant = variant_from_json(kernel.problem.operation(), json_field(json, "variant"));
   json_field(json, "launch").get_to(kernel.launch);

@@ -390,10 +390,15 @@ PackageFiles package_files(const Manifest& manifest, const std::vector<CompiledK
   require_name(name);
   PackageFiles files;
   add_templates(files, package_templates(), name);
+  std::set<std::string> types;
   for (const Operation* const operation : operations()) {
     const std::vector<Embedded> own = kernels_of(*operation, manifest, kernels);
     if (!own.empty()) {
       const PackagePart& part = require_part(*operation);
+      if (!types.emplace(part.type).second) {
+        reject("the package has a class " + std::string(part.type) +
+               " already: give one of the kernels another name, or export it alone");
+      }
       add_templates(files, part.files(), name);
       if (part.own_files != nullptr) {
         add_own_files(files, part.own_files(*operation), name);

@@ -25,6 +25,8 @@ constexpr std::size_t kHeaderBytes = kMagic.size() + 2 * sizeof(std::uint64_t) +
 constexpr std::size_t kMostIndexBytes = std::size_t{1} << 28;
 /// Unpacking one takes a few milliseconds, and kernels that are alike share it.
 constexpr std::size_t kMostBlockBytes = std::size_t{2} << 20;
+/// Of a block with one large kernel, which a reader makes room for.
+constexpr std::uint32_t kMostUnpackedBytes = std::uint32_t{1} << 28;
 constexpr int kLevel = 19;
 
 /// Numbers are little-endian, as every host with an NVIDIA GPU is.
@@ -227,6 +229,9 @@ void KernelArchive::read_index(const std::string& index) {
                 .bytes = reader.number<std::uint32_t>()};
     if (block.offset < first || block.offset > end || block.packed_bytes > end - block.offset) {
       throw Error(ErrorCode::unreadable, "a block lies outside of the file");
+    }
+    if (block.bytes > kMostUnpackedBytes) {
+      throw Error(ErrorCode::unreadable, "a block is too large");
     }
     blocks_.push_back(block);
   }

@@ -395,8 +395,8 @@ double least_bytes(const Problem& problem) {
 void write_rates(std::ostream& out, const Problem& problem, const VariantResult& result) {
   const double bytes = least_bytes(problem);
   const double flops = flop_count(problem);
-  out << general_text(bytes) << ',' << general_text(flops) << ',' << general_text(flops / bytes)
-      << ',';
+  out << general_text(bytes) << ',' << general_text(flops) << ','
+      << (bytes > 0.0 ? general_text(flops / bytes) : "") << ',';
   if (result.state != ResultState::ok) {
     out << ",,";
     return;

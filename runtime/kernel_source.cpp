@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_source.h"
 
+#include "core/no_fork.h"
 #include "core/operation.h"
-#include "db/no_fork.h"
 #include "db/problem_key.h"
 #include "generator/cubin_cache.h"
 #include "generator/kernel_recipe.h"

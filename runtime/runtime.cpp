@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "core/no_fork.h"
+#include "core/of_thread.h"
 #include "db/missed_questions.h"
 #include "db/problem_key.h"
 #include "runtime/kernel_source.h"
@@ -46,9 +48,6 @@ struct RecentAnswer {
 
 std::atomic<unsigned long long> runtimes_made = 0;
 
-/// What this thread asked for last, of all runtimes.
-thread_local std::array<RecentAnswer, 64> recent_answers;
-
 }  // namespace
 
 struct Runtime::Impl {
@@ -68,6 +67,7 @@ struct Runtime::Impl {
   unsigned long long version() const { return lookup->version(); }
 
   bool refresh() {
+    const NoFork meanwhile;
     const std::lock_guard lock(objectives_mutex);
     for (const auto& [objective, other] : lookups_by_objective) {
       other->refresh();
@@ -88,6 +88,8 @@ struct Runtime::Impl {
   const ReadyKernel& get(CUcontext context, const Problem& problem) {
     // The version before choosing: a choice from an older state must not pass for one of a newer.
     const Question question{id, context, version(), problem_key(problem)};
+    // What this thread asked for last, of all runtimes.
+    auto& recent_answers = of_thread<std::array<RecentAnswer, 64>, Impl>();
     RecentAnswer& recent = recent_answers[hash_of(question.problem) % recent_answers.size()];
     if (recent.question != question) {
       recent = {question, shared(question, problem)};
@@ -165,6 +167,7 @@ struct Runtime::Impl {
     if (objective == kTimeObjective || lookup_options.objective != kTimeObjective) {
       return std::nullopt;
     }
+    const NoFork meanwhile;
     const std::lock_guard lock(objectives_mutex);
     std::unique_ptr<Lookup>& other = lookups_by_objective[objective];
     if (other == nullptr) {

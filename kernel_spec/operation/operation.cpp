@@ -2,6 +2,7 @@
 #include "core/axis_values.h"
 #include "core/constraint_rules.h"
 #include "core/field_builders.h"
+#include "core/no_fork.h"
 #include "core/reject.h"
 #include "generator/expansion.h"
 #include "kernel_spec/operation/user_kernel.h"
@@ -18,6 +19,7 @@
 namespace swr {
 namespace {
 
+using kernel_spec::KernelPlan;
 using kernel_spec::PlannedLaunch;
 using kernel_spec::Point;
 
@@ -65,7 +67,7 @@ std::string operation_name(const kernel_spec::KernelPlan& plan) {
 
 }  // namespace
 
-UserKernel::UserKernel(kernel_spec::KernelPlan plan, const std::filesystem::path& file)
+UserKernel::UserKernel(KernelPlan plan, const std::filesystem::path& file)
     : first_(new Described{std::move(plan), file.string()}),
       plan_(first_->plan),
       described_(first_.get()),
@@ -193,16 +195,25 @@ void UserKernel::validate(const Problem& problem) const {
   plan_.fill(point, sizes_of(problem), plan_.usual_choice());
 }
 
+double UserKernel::amount_of(const Problem& problem,
+                             double (KernelPlan::*amount)(const Point&) const) const {
+  constexpr double kMost = 1e18;  // A count in a long long.
+  try {
+    Point point;
+    plan_.fill(point, sizes_of(problem), plan_.usual_choice());
+    const double found = (plan_.*amount)(point);
+    return found > 0.0 && found < kMost ? found : 0.0;
+  } catch (const Error&) {
+    return 0.0;  // It only informs: no page and no answer may fail for it.
+  }
+}
+
 double UserKernel::flop_count(const Problem& problem) const {
-  Point point;
-  plan_.fill(point, sizes_of(problem), plan_.usual_choice());
-  return plan_.flops(point);
+  return amount_of(problem, &KernelPlan::flops);
 }
 
 CompulsoryBytes UserKernel::compulsory_bytes(const Problem& problem) const {
-  Point point;
-  plan_.fill(point, sizes_of(problem), plan_.usual_choice());
-  return {.read = static_cast<long long>(plan_.bytes(point)), .write = 0};
+  return {.read = static_cast<long long>(amount_of(problem, &KernelPlan::bytes)), .write = 0};
 }
 
 std::string UserKernel::text(const Problem& problem) const {
@@ -478,7 +489,7 @@ std::unique_ptr<Workload> UserKernel::make_workload(const Problem& problem,
   return make_user_workload(*this, problem, tools, seed);
 }
 
-void UserKernel::complete(kernel_spec::KernelPlan plan, const std::filesystem::path& file) const {
+void UserKernel::complete(KernelPlan plan, const std::filesystem::path& file) const {
   if (spec_file().empty() && completed_ == nullptr) {
     completed_.reset(new Described{std::move(plan), file.string()});
     described_ = completed_.get();
@@ -503,7 +514,8 @@ constexpr std::size_t kKeptForSpecs = 32;
 }  // namespace
 
 const Operation& register_kernel(const KernelSpec& spec, const std::filesystem::path& file) {
-  kernel_spec::KernelPlan plan(spec);
+  KernelPlan plan(spec);
+  const NoFork meanwhile;
   const std::lock_guard lock(registering());
   const Operation* const known = find_operation_or_null(operation_name(plan));
   if (known != nullptr && known->source_digest() == plan.digest()) {
@@ -515,6 +527,7 @@ const Operation& register_kernel(const KernelSpec& spec, const std::filesystem::
 
 const Operation* restore_operation(std::string_view name, std::string_view digest,
                                    std::string_view stored_text) {
+  const NoFork meanwhile;
   const std::lock_guard lock(registering());
   if (const Operation* const known = find_operation_or_null(name)) {
     if (known->source_digest() != digest) {
@@ -525,7 +538,7 @@ const Operation* restore_operation(std::string_view name, std::string_view diges
   if (operations().size() >= kMostOperations - kKeptForSpecs) {
     return nullptr;
   }
-  kernel_spec::KernelPlan plan(kernel_spec::read_stored_text(stored_text));
+  KernelPlan plan(kernel_spec::read_stored_text(stored_text));
   if (operation_name(plan) != name || plan.digest() != digest) {
     reject("the spec is not of " + std::string(name) + " and its digest, but of " +
            operation_name(plan));

@@ -2,11 +2,13 @@
 // A user's kernel in exported C++ packages: a class of its own, and the spec as data.
 #include "core/ascii.h"
 #include "core/embedded_file.h"
+#include "core/printable.h"
 #include "core/reject.h"
 #include "kernel_spec/operation/user_kernel.h"
 #include "kernel_spec/spec/spec_object.h"
 
 #include <algorithm>
+#include <set>
 
 namespace swr {
 
@@ -21,16 +23,19 @@ using kernel_spec::NumberKind;
 using kernel_spec::PlannedArgument;
 using kernel_spec::PlannedStep;
 
-/// True for types of the files that every package has and of the driver, and for macros of C.
+/// True for types of the files that every package has and of the driver, and for what may be a
+/// macro.
 bool is_taken(const std::string& name) {
-  static constexpr std::array<std::string_view, 8> kTaken{
-      "Sizes", "LoadedKernels", "Embedded", "NULL", "EOF", "NAN", "INFINITY", "BUFSIZ"};
+  static constexpr std::array<std::string_view, 10> kTaken{
+      "Sizes", "LoadedKernels", "Embedded", "EmbeddedKernel", "Choice",
+      "Impl",  "Device",        "Driver",   "NoMemory",       "Sha256"};
+  const bool is_upper = name.size() > 1 && std::ranges::none_of(name, ascii::is_lower);
   const auto declares = [&](const EmbeddedFile& file) {
     return std::ranges::any_of(std::array{"class ", "struct ", "using "}, [&](const char* kind) {
       return kernel_spec::find_word(file.text, kind + name, 0) != std::string_view::npos;
     });
   };
-  return name.starts_with("CU") || std::ranges::find(kTaken, name) != kTaken.end() ||
+  return is_upper || name.starts_with("CU") || std::ranges::find(kTaken, name) != kTaken.end() ||
          std::ranges::any_of(user_kernel_package_templates(), declares);
 }
 
@@ -42,9 +47,33 @@ bool is_reserved(std::string_view name) {
       "co_return co_yield compl concept const_cast consteval constinit decltype dynamic_cast "
       "explicit export friend mutable noexcept not not_eq nullptr or or_eq protected register "
       "reinterpret_cast requires static_assert static_cast thread_local throw try typeid virtual "
-      "wchar_t xor xor_eq NULL EOF NAN INFINITY errno assert stdin stdout stderr sizes stream "
-      "arguments pointer_to problem_of impl_ std Sizes";
-  return kernel_spec::find_word(kWords, name, 0) != std::string_view::npos;
+      "wchar_t xor xor_eq NULL EOF NAN INFINITY errno assert stdin stdout stderr unix linux i386 "
+      "math_errhandling sizes stream arguments pointer_to problem_of impl_ std Sizes CUstream_st";
+  const bool is_of_compilers =
+      name.starts_with("__") || (name.size() > 1 && name[0] == '_' && ascii::is_upper(name[1]));
+  return is_of_compilers || kernel_spec::find_word(kWords, name, 0) != std::string_view::npos;
+}
+
+/// Names of arguments and sizes that headers of a program may have as macros, such as INT_MAX or N.
+std::set<std::string> possible_macros(const KernelPlan& plan) {
+  std::set<std::string> names;
+  for (const PlannedArgument& argument : plan.arguments()) {
+    names.insert(argument.spec.name);
+  }
+  for (const KernelSize& size : plan.spec().sizes) {
+    names.insert(size.name);
+  }
+  std::erase_if(
+      names, [](const std::string& name) { return std::ranges::none_of(name, ascii::is_upper); });
+  return names;
+}
+
+std::string for_each(const std::set<std::string>& names, const char* before, const char* after) {
+  std::string text;
+  for (const std::string& name : names) {
+    text.append(before).append(name).append(after);
+  }
+  return text;
 }
 
 /// "vector_add" as "VectorAdd".
@@ -113,8 +142,15 @@ Names names_of(const KernelPlan& plan) {
   return {plan.spec().name, type, type + "Kernel"};
 }
 
+/// Text of a spec in a comment. Behind a line's end it would be code of the program.
+std::string on_one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return printable_line(text);
+}
+
 std::string header(const KernelPlan& plan) {
   const auto& [name, type, table] = names_of(plan);
+  const std::set<std::string> macros = possible_macros(plan);
   std::string sizes;
   for (const KernelSize& size : plan.spec().sizes) {
     sizes += "    int " + size.name + " = " + std::to_string(size.usual) + ";\n";
@@ -124,17 +160,20 @@ std::string header(const KernelPlan& plan) {
   for (const PlannedArgument& argument : plan.arguments()) {
     parameters += ", " + parameter_text(argument);
     if (argument.size) {
-      documented += "  /// " + argument.spec.name + ": device memory of " + *argument.spec.size +
-                    " elements, " + argument.spec.type +
+      documented += "  /// " + argument.spec.name + ": device memory of " +
+                    on_one_line(*argument.spec.size) + " elements, " +
+                    on_one_line(argument.spec.type) +
                     (argument.spec.is_constant ? ", copied to constant memory" : "") + ".\n";
     } else if (argument.spec.texture) {
       documented += "  /// " + argument.spec.name + ": a texture object over elements of " +
-                    argument.spec.type + ".\n";
+                    on_one_line(argument.spec.type) + ".\n";
     }
   }
   return "// Generated by swr-tune export.\n#pragma once\n\n#include <swr_package/common.h>\n\n"
-         "#include <array>\n#include <memory>\n\nnamespace swr_package {\n\n/// " +
-         (plan.spec().summary.empty() ? name : plan.spec().summary) +
+         "#include <array>\n#include <memory>\n" +
+         for_each(macros, "#pragma push_macro(\"", "\")\n") + for_each(macros, "#undef ", "\n") +
+         "\nnamespace swr_package {\n\n/// " +
+         on_one_line(plan.spec().summary.empty() ? name : plan.spec().summary) +
          ". Any number of threads may use it at once. Kernels are\n/// loaded once per context, on "
          "first use. Must be destroyed before the contexts that it was used\n/// in.\nclass " +
          type + " {\n public:\n  /// What kernels are chosen by.\n  struct Sizes {\n" + sizes +
@@ -144,7 +183,8 @@ std::string header(const KernelPlan& plan) {
          documented + "  void run(const Sizes& sizes" + parameters +
          ", CUstream_st* stream);\n  /// Loads the kernels for these sizes and says which they "
          "are. Throws: Error.\n  Choice prepare(const Sizes& sizes);\n\n private:\n  struct Impl;\n"
-         "  std::unique_ptr<Impl> impl_;\n};\n\n}  // namespace swr_package\n";
+         "  std::unique_ptr<Impl> impl_;\n};\n\n}  // namespace swr_package\n" +
+         for_each(macros, "#pragma pop_macro(\"", "\")\n");
 }
 
 std::string table_header(const KernelPlan& plan) {
@@ -204,7 +244,8 @@ std::string source(const KernelPlan& plan) {
     pointers += (pointers.empty() ? "" : ", ") + ("pointer_to(" + argument.spec.name + ")");
   }
   return "// Generated by swr-tune export.\n#include <swr_package/" + name + ".h>\n\n#include \"" +
-         name + "_kernels.h\"\n\nnamespace swr_package {\n\n" + spec_text(plan) +
+         name + "_kernels.h\"\n" + for_each(possible_macros(plan), "#undef ", "\n") +
+         "\nnamespace swr_package {\n\n" + spec_text(plan) +
          "\nnamespace {\n\ntemplate <typename Argument>\nvoid* pointer_to(Argument& argument) {\n"
          "  return const_cast<void*>(static_cast<const void*>(&argument));\n}\n\nPlainProblem "
          "problem_of(const " +

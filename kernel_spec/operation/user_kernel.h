@@ -33,6 +33,10 @@ class UserKernel final : public Operation, public OperationServing, public Opera
   std::vector<int> choice_of(const Variant& variant) const;
   /// Everything that expressions may name.
   void fill(kernel_spec::Point& point, const Problem& problem, const Variant& variant) const;
+  /// Of a launch; 0 where the spec says none, or none that is a number for these sizes.
+  double amount_of(const Problem& problem,
+                   double (kernel_spec::KernelPlan::*amount)(const kernel_spec::Point&)
+                       const) const;
 
   std::string_view name() const override { return name_; }
   std::string_view given_name() const override { return plan_.spec().name; }

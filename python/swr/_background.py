@@ -63,8 +63,8 @@ class BackgroundTuning:
             if self._stopped.is_set():
                 return
             self._child = subprocess.Popen(self._command, stdout=subprocess.DEVNULL,
-                                           stderr=subprocess.PIPE, text=True,
-                                           env=_program.environment())
+                                           stderr=subprocess.PIPE, env=_program.environment(),
+                                           encoding="utf-8", errors="replace")
         _, errors = self._child.communicate()
         with self._lock:
             code, self._child = self._child.returncode, None

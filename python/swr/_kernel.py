@@ -139,8 +139,8 @@ class Kernel:
     def run(self, *arguments: str, program: Optional[str] = None) -> dict[str, Any]:
         """What `swr-tune kernel SPEC ARGUMENTS --json` prints. Raises Error."""
         command = [program or _program.program(), "kernel", str(self.path), *arguments, "--json", "--quiet"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              env=_program.environment())
+        done = subprocess.run(command, capture_output=True, check=False, env=_program.environment(),
+                              encoding="utf-8", errors="replace")
         if done.returncode != 0:
             raise Error("tune_failed", done.stderr.strip() or f"swr-tune ended with {done.returncode}")
         return json.loads(done.stdout)

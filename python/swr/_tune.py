@@ -50,8 +50,8 @@ def tune_missed(database: "os.PathLike[str]", options: list[str], progress: Opti
 
 def _output(command: list[str], shows: bool) -> str:
     """What a run prints; its progress goes to standard error where it `shows`. Raises Error."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True,
-                          stderr=None if shows else subprocess.PIPE, env=_program.environment())
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=_program.environment(),
+                          stderr=None if shows else subprocess.PIPE, encoding="utf-8", errors="replace")
     if done.returncode != 0:
         raise Error("tune_failed", (done.stderr or "").strip() or f"swr-tune ended with {done.returncode}")
     return done.stdout

@@ -8,6 +8,7 @@ import os
 import pathlib
 import struct
 import subprocess
+import sys
 import tempfile
 import types
 import unittest
@@ -51,6 +52,15 @@ class OwnKernel(unittest.TestCase):
         cache = mock.patch.dict("os.environ", {"XDG_CACHE_HOME": str(self.folder / "cache")})
         cache.start()
         self.addCleanup(cache.stop)
+
+    def test_messages_are_read_in_every_locale(self):
+        script = ("import os, swr\ntry:\n    swr.tune(64, gpu=os.fsdecode(b'\\xc3\\xbc'))\n"
+                  "except swr.Error as error:\n    print(ascii(str(error)))")
+        environment = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0",
+                       "PYTHONPATH": os.pathsep.join(sys.path)}
+        found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True,
+                               check=False)
+        self.assertIn("unknown GPU '\\xfc'", found.stdout, found.stderr)
 
     def test_the_signature_makes_the_spec(self):
         blur = blur_of(bytes="8 * n")

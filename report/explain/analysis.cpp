@@ -38,6 +38,14 @@ constexpr double kVisibleShare = 0.1;
 /// Warps of an SM that hide each other's latency: two for each of its four schedulers.
 constexpr int kFewWarpsPerSm = 8;
 
+constexpr const char* kUnsaid = "as the spec says no flops and bytes of these sizes";
+
+/// What any schedule moves: inputs and output once each. 0 where that is not known.
+double least_bytes(const Problem& problem) {
+  const CompulsoryBytes least = compulsory_bytes(problem);
+  return static_cast<double>(least.read + least.write);
+}
+
 double per_second(double amount, double time_us) { return amount / time_us * 1e6; }
 
 double bandwidth_gb_per_s(const GpuProfile& profile) {
@@ -72,23 +80,23 @@ std::string products_sentence(const Roofline& roof, const VariantResult& result)
          percent_text(roof.tflop_per_s / roof.peak_tflop_per_s) + ").";
 }
 
-std::string bytes_sentence(const Roofline& roof) {
-  const double gb_per_s = roof.tflop_per_s * 1e3 / roof.algorithmic_intensity;
+std::string bytes_sentence(double gb_per_s, double most_gb_per_s) {
   return "Inputs and outputs pass at " + significant_text(gb_per_s, 4) + " GB/s of the " +
-         significant_text(roof.dram_gb_per_s, 4) + " GB/s that memory gives (" +
-         percent_text(gb_per_s / roof.dram_gb_per_s) + ").";
+         significant_text(most_gb_per_s, 4) + " GB/s that memory gives (" +
+         percent_text(gb_per_s / most_gb_per_s) + ").";
 }
 
 /// Knobs that move the result up at its intensity.
 void add_vertical_steps(const Problem& problem, const VariantResult& result,
                         const GpuProfile& profile, std::vector<std::string>& steps) {
-  const double gap = roofline(problem, result, profile).vertical_gap();
-  if (gap < kNoticeableGap) {
-    steps.push_back("Vertical gap: none worth a search; the roof is " + times_text(gap) +
-                    " the rate reached.");
+  const auto roof = roofline(problem, result, profile);
+  if (roof && roof->vertical_gap() < kNoticeableGap) {
+    steps.push_back("Vertical gap: none worth a search; the roof is " +
+                    times_text(roof->vertical_gap()) + " the rate reached.");
     return;
   }
-  const std::string head = "Vertical gap of " + times_text(gap) + ": ";
+  const std::string head = roof ? "Vertical gap of " + times_text(roof->vertical_gap()) + ": "
+                                : std::string("Vertical gap unknown, ") + kUnsaid + ": ";
   const DeviceInfo& device = profile.device;
   const Advice& advice = problem.operation().advice();
   const int warps = result.ctas_per_sm * problem.operation().computing_warps(result.variant);
@@ -126,7 +134,12 @@ double memory_share(const VariantResult& result, const GpuProfile& profile) {
 /// Knobs that move the result right: fewer bytes for the same work.
 void add_horizontal_step(const Problem& problem, const VariantResult& result,
                          const GpuProfile& profile, std::vector<std::string>& steps) {
-  const auto gap = roofline(problem, result, profile).horizontal_gap();
+  const auto roof = roofline(problem, result, profile);
+  if (!roof) {
+    steps.push_back(std::string("Horizontal gap: unknown, ") + kUnsaid + ".");
+    return;
+  }
+  const auto gap = roof->horizontal_gap();
   const auto excess = excess_miss_sectors(problem, result);
   const Advice& advice = problem.operation().advice();
   if (!gap) {
@@ -184,13 +197,17 @@ std::optional<long long> dram_bytes(const VariantResult& result) {
                  : std::nullopt;
 }
 
-Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile) {
+std::optional<Roofline> roofline(const Problem& problem, const VariantResult& result,
+                                 const GpuProfile& profile) {
   const double flop = flop_count(problem);
-  const CompulsoryBytes least = compulsory_bytes(problem);
+  const double bytes = least_bytes(problem);
+  if (!(flop > 0.0) || !(bytes > 0.0)) {
+    return std::nullopt;
+  }
   Roofline roof{.peak_tflop_per_s = peak_tflop_per_s(problem, result, profile),
                 .dram_gb_per_s = bandwidth_gb_per_s(profile),
                 .tflop_per_s = tflop_per_s(problem, result),
-                .algorithmic_intensity = flop / static_cast<double>(least.read + least.write),
+                .algorithmic_intensity = flop / bytes,
                 .observed_intensity = std::nullopt};
   const auto moved = dram_bytes(result);
   if (moved && *moved > 0) {
@@ -237,7 +254,7 @@ double launch_waves(const Problem& problem, const VariantResult& result, const D
 
 std::vector<std::string> limits_in_words(const Problem& problem, const VariantResult& result,
                                          const GpuProfile& profile) {
-  const Roofline roof = roofline(problem, result, profile);
+  const auto roof = roofline(problem, result, profile);
   const auto use = unit_use(problem, result, profile);
   const UnitUse busiest = use.empty() ? UnitUse{"none whose work is known"} : use.front();
   std::vector<std::string> sentences;
@@ -249,8 +266,12 @@ std::vector<std::string> limits_in_words(const Problem& problem, const VariantRe
                 " of the time, so latency bounds it (waiting, barriers, tails, issue slots); the "
                 "busiest: " +
                 busiest.unit + " with " + percent_text(busiest.share) + ".");
-  sentences.push_back(problem.operation().multiplies_matrices() ? products_sentence(roof, result)
-                                                                : bytes_sentence(roof));
+  if (roof && problem.operation().multiplies_matrices()) {
+    sentences.push_back(products_sentence(*roof, result));
+  } else if (const double bytes = least_bytes(problem); bytes > 0.0) {
+    sentences.push_back(
+        bytes_sentence(per_second(bytes, result.time_us()) / 1e9, bandwidth_gb_per_s(profile)));
+  }
   if (result.ctas_per_sm > 0) {
     sentences.push_back(occupancy_sentence(problem, result, profile.device));
   }
@@ -260,10 +281,9 @@ std::vector<std::string> limits_in_words(const Problem& problem, const VariantRe
 std::vector<std::string> next_steps_in_words(const Problem& problem, const VariantResult& result,
                                              const GpuProfile& profile) {
   std::vector<std::string> steps;
-  const Roofline roof = roofline(problem, result, profile);
-  const bool memory_bound =
-      roof.roof_tflop_per_s(roof.observed_intensity.value_or(roof.algorithmic_intensity)) <
-      roof.peak_tflop_per_s;
+  const auto roof = roofline(problem, result, profile);
+  const bool memory_bound = roof && roof->roof_tflop_per_s(roof->observed_intensity.value_or(
+                                        roof->algorithmic_intensity)) < roof->peak_tflop_per_s;
   add_horizontal_step(problem, result, profile, steps);
   add_vertical_steps(problem, result, profile, steps);
   if (!memory_bound) {

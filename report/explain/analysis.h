@@ -34,8 +34,10 @@ struct Roofline {
   std::optional<double> horizontal_gap() const;
 };
 
+/// Empty where the spec of a kernel says no operations or bytes of these sizes.
 /// Requires: a result that is ok.
-Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile);
+std::optional<Roofline> roofline(const Problem& problem, const VariantResult& result,
+                                 const GpuProfile& profile);
 
 /// Peak rate of the family's matrix instruction on all SMs at the profile's clock.
 double peak_tflop_per_s(Family family, const GpuProfile& profile);

@@ -202,15 +202,18 @@ Json buffers_json(const Explained& all) {
 }
 
 Json roofline_json(const Explained& all) {
-  const Roofline roof = roofline(all.request.problem, all.result, all.request.profile);
+  const auto roof = roofline(all.request.problem, all.result, all.request.profile);
+  if (!roof) {
+    return {};
+  }
   const auto or_null = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
-  return {{"tflop_per_s", roof.tflop_per_s},
-          {"peak_tflop_per_s", roof.peak_tflop_per_s},
-          {"dram_gb_per_s", roof.dram_gb_per_s},
-          {"algorithmic_intensity", roof.algorithmic_intensity},
-          {"observed_intensity", or_null(roof.observed_intensity)},
-          {"vertical_gap", roof.vertical_gap()},
-          {"horizontal_gap", or_null(roof.horizontal_gap())}};
+  return {{"tflop_per_s", roof->tflop_per_s},
+          {"peak_tflop_per_s", roof->peak_tflop_per_s},
+          {"dram_gb_per_s", roof->dram_gb_per_s},
+          {"algorithmic_intensity", roof->algorithmic_intensity},
+          {"observed_intensity", or_null(roof->observed_intensity)},
+          {"vertical_gap", roof->vertical_gap()},
+          {"horizontal_gap", or_null(roof->horizontal_gap())}};
 }
 
 void add_words_json(const Explained& all, Json& json) {
@@ -272,13 +275,10 @@ void print_accesses(std::ostream& out, const Explained& all) {
   }
 }
 
-void print_limits(std::ostream& out, const Explained& all) {
-  const auto& [problem, profile, subject] = all.request;
-  const VariantResult& result = all.result;
-  const Roofline roof = roofline(problem, result, profile);
+namespace {
+
+void print_roofline(std::ostream& out, const Roofline& roof) {
   const double intensity = roof.observed_intensity.value_or(roof.algorithmic_intensity);
-  out << "roofline (" << to_string(result.provenance()) << ", roofs of profile " << profile.id
-      << ")\n";
   line(out, "rate", significant_text(roof.tflop_per_s, 4),
        "TFLOP/s of " + significant_text(roof.roof_tflop_per_s(intensity), 4) +
            " under the roof there");
@@ -291,6 +291,20 @@ void print_limits(std::ostream& out, const Explained& all) {
   line(out, "horizontal gap",
        roof.horizontal_gap() ? significant_text(*roof.horizontal_gap(), 3) : "unknown",
        "times the compulsory bytes");
+}
+
+}  // namespace
+
+void print_limits(std::ostream& out, const Explained& all) {
+  const auto& [problem, profile, subject] = all.request;
+  const VariantResult& result = all.result;
+  out << "roofline (" << to_string(result.provenance()) << ", roofs of profile " << profile.id
+      << ")\n";
+  if (const auto roof = roofline(problem, result, profile)) {
+    print_roofline(out, *roof);
+  } else {
+    line(out, "rate", "unknown", "as the spec says no flops and bytes of these sizes");
+  }
   for (const UnitUse& unit : unit_use(problem, result, profile)) {
     line(out, unit.unit, percent_text(unit.share), "of the time, at full rate");
   }

@@ -59,10 +59,11 @@ std::string best_sentence(const ProblemStory& field) {
   const bool in_finals = best.finalist != nullptr && is_final(best.result());
   const double rate = tflop_per_s(field.problem, best.result());
   const double bias = prediction_bias(field.problem, best.result(), field.profile);
-  return describe(best.result().variant) + " with " + time_text(best.result().time_us()) + ", " +
-         uncertain_rate_text(rate, error_of_best(field), bias) + " TFLOP/s (" +
-         std::string(to_string(field.provenance)) + (in_finals ? ", in the finals" : "") + ")." +
-         peers_sentence(field) + shipped_sentence(field);
+  return describe(best.result().variant) + " with " + time_text(best.result().time_us()) +
+         (rate > 0.0 ? ", " + uncertain_rate_text(rate, error_of_best(field), bias) + " TFLOP/s"
+                     : "") +
+         " (" + std::string(to_string(field.provenance)) + (in_finals ? ", in the finals" : "") +
+         ")." + peers_sentence(field) + shipped_sentence(field);
 }
 
 const VariantStory* first_not_tied(const ProblemStory& field) {

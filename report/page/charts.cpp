@@ -186,12 +186,15 @@ Json unit_use_json(const ProblemStory& field) {
 }
 
 Json roofline_json(const ProblemStory& field) {
-  const Roofline roof = roofline(field.problem, field.best().result(), field.profile);
-  return {{"tflop_per_s", roof.tflop_per_s},
-          {"algorithmic_intensity", roof.algorithmic_intensity},
-          {"observed_intensity", or_null(roof.observed_intensity)},
-          {"vertical_gap", roof.vertical_gap()},
-          {"horizontal_gap", or_null(roof.horizontal_gap())}};
+  const auto roof = roofline(field.problem, field.best().result(), field.profile);
+  if (!roof) {
+    return {};
+  }
+  return {{"tflop_per_s", roof->tflop_per_s},
+          {"algorithmic_intensity", roof->algorithmic_intensity},
+          {"observed_intensity", or_null(roof->observed_intensity)},
+          {"vertical_gap", roof->vertical_gap()},
+          {"horizontal_gap", or_null(roof->horizontal_gap())}};
 }
 
 }  // namespace swr::page

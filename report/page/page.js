@@ -131,6 +131,8 @@
     return record;
   };
   const bestTime = (record) => record.finals_us ?? record.time_us;
+  // Of kernels whose spec says no operations it is not known.
+  const rate = (field) => field.roofline?.tflop_per_s ?? (bestRow(field)?.tflop_per_s || null);
   const tip = (record) => `${record.label}\n${time(record.time_us)}, ${digits(record.tflop_per_s, 4)} TFLOP/s` +
     (record.excess_miss_sectors === null ? "" : `\n${megabytes(record.excess_miss_sectors)} MB fetched again`);
 
@@ -183,18 +185,20 @@
     const roofed = all.filter((record) => record.dram_bytes)
       .map((record) => ({ order: record.order, intensity: field.flop / record.dram_bytes,
                           tflop: record.tflop_per_s, tip: tip(record), best: record.best }));
-    const ideal = { intensity: field.roofline.algorithmic_intensity, tflop: all[0].tflop_per_s,
-                    tip: "the best with compulsory bytes alone" };
-    const best = roofed.find((record) => record.best);
-    const gaps = [{ intensity: (best ?? ideal).intensity, tflop: ideal.tflop, intensity2: (best ?? ideal).intensity,
-                    tflop2: roofAt(chip, all[0].family, (best ?? ideal).intensity) }];
-    if (best) gaps.push({ intensity: best.intensity, tflop: best.tflop, intensity2: ideal.intensity, tflop2: best.tflop });
-    const gapText = `vertical gap ${digits(field.roofline.vertical_gap, 3)} times, horizontal gap ` +
-      (field.roofline.horizontal_gap === null ? "unknown" : field.roofline.horizontal_gap < 1.05 ? "none"
-        : `${digits(field.roofline.horizontal_gap, 3)} times`);
-    figures.push(figure("roofline", "Roofline",
-      `${mark}${gapText}; the diamond is the best with compulsory bytes alone. Roofs: profile ${chip.profile}, ` +
-      `${whole(Math.round(chip.dram_gb_per_s))} GB/s achievable.`, rooflineSpec(chip, roofed, [ideal], gaps)));
+    if (field.roofline) {
+      const ideal = { intensity: field.roofline.algorithmic_intensity, tflop: all[0].tflop_per_s,
+                      tip: "the best with compulsory bytes alone" };
+      const best = roofed.find((record) => record.best);
+      const gaps = [{ intensity: (best ?? ideal).intensity, tflop: ideal.tflop, intensity2: (best ?? ideal).intensity,
+                      tflop2: roofAt(chip, all[0].family, (best ?? ideal).intensity) }];
+      if (best) gaps.push({ intensity: best.intensity, tflop: best.tflop, intensity2: ideal.intensity, tflop2: best.tflop });
+      const gapText = `vertical gap ${digits(field.roofline.vertical_gap, 3)} times, horizontal gap ` +
+        (field.roofline.horizontal_gap === null ? "unknown" : field.roofline.horizontal_gap < 1.05 ? "none"
+          : `${digits(field.roofline.horizontal_gap, 3)} times`);
+      figures.push(figure("roofline", "Roofline",
+        `${mark}${gapText}; the diamond is the best with compulsory bytes alone. Roofs: profile ${chip.profile}, ` +
+        `${whole(Math.round(chip.dram_gb_per_s))} GB/s achievable.`, rooflineSpec(chip, roofed, [ideal], gaps)));
+    }
     const tiles = field.tiles.slice(0, 12).map((tile, rank) => ({
       tile: tile.tile, loss: tile.loss * 100, best: rank === 0,
       label: rank === 0 ? time(tile.time_us) : `+${percent(tile.loss)}` }));
@@ -324,7 +328,7 @@
     const details = h("details", { class: "shape", id: `shape-${index}` }, h("summary", {},
       h("span", { class: "name" }, field.title), badge(field),
       h("span", { class: "muted" }, device(field).device.name),
-      h("span", { class: "time" }, best ? `${time(bestTime(best))}, ${digits(field.roofline.tflop_per_s, 4)} TFLOP/s` +
+      h("span", { class: "time" }, best ? time(bestTime(best)) + (rate(field) === null ? "" : `, ${digits(rate(field), 4)} TFLOP/s`) +
                                           (field.prediction_error ? `, uncertain by ${digits(100 * field.prediction_error, 2)} %` : "") : "no success")));
     let built = false;
     details.addEventListener("toggle", () => {
@@ -418,7 +422,7 @@
     { title: "provenance", sort: (f) => f.provenance, get: (f) => badge(f) },
     { title: "best variant", get: (f) => bestRow(f)?.label ?? null, wrap: true },
     { title: "time", kind: "number", get: (f) => (bestRow(f) ? bestTime(bestRow(f)) : null), text: time },
-    { title: "TFLOP/s", kind: "number", get: (f) => f.roofline?.tflop_per_s ?? null, text: (v) => digits(v, 4) },
+    { title: "TFLOP/s", kind: "number", get: rate, text: (v) => digits(v, 4) },
     { title: "order gains", kind: "number", get: (f) => orderEffect(f)?.gain ?? null, text: percent },
     { title: "tied", kind: "number", get: (f) => (f.decided ? records(f).filter((r) => r.tied).length - 1 : null) },
     { title: "busiest unit", wrap: true, sort: (f) => f.unit_use?.[0]?.share ?? null,
@@ -431,7 +435,7 @@
     for (const field of fields) map.set(key(field), [...(map.get(key(field)) ?? []), field]);
     return [...map.values()];
   };
-  const regimeFigures = () => groups(data.fields.filter((field) => field.answers), (field) => {
+  const regimeFigures = () => groups(data.fields.filter((field) => field.roofline), (field) => {
     const p = field.problem;
     return JSON.stringify([field.device, field.provenance, field.l2_state, p.batch, p.heads_q, p.heads_kv, p.dtype, p.causal, p.alignment_bytes]);
   }).filter((group) => new Set(group.map((f) => `${f.problem.seq_kv} ${f.problem.head_dim}`)).size > 1).map((group) => {

@@ -14,7 +14,9 @@
 #include <swr/swr_c.h>
 #include <swr/swr_kernel_c.h>
 
+#include <cstdlib>
 #include <pthread.h>
+#include <unistd.h>
 
 namespace swr {
 namespace {
@@ -261,24 +263,52 @@ TEST(CancelledCApi, ACancelledThreadEndsAtTheNextCall) {
   const TempDirectory directory;
   const std::string path = directory / "tuned.db";
   { const Store store(path, Store::Mode::read_write); }
-  for (int i = 0; i < 30; ++i) {
+  struct Cancelled {
+    const char* file;
+    int type;
+  };
+  for (int i = 0; i < 60; ++i) {
+    Cancelled cancelled{path.c_str(),
+                        i % 2 == 0 ? PTHREAD_CANCEL_DEFERRED : PTHREAD_CANCEL_ASYNCHRONOUS};
     pthread_t thread{};
     pthread_create(
         &thread, nullptr,
-        [](void* file) -> void* {
+        [](void* argument) -> void* {
+          const auto& [file, type] = *static_cast<const Cancelled*>(argument);
+          pthread_setcanceltype(type, nullptr);
           while (true) {
             swr_lookup* lookup = nullptr;
-            swr_lookup_open(static_cast<const char*>(file), nullptr, &lookup);
+            swr_lookup_open(file, nullptr, &lookup);
             swr_lookup_close(lookup);
           }
         },
-        const_cast<char*>(path.c_str()));
-    std::this_thread::sleep_for(std::chrono::milliseconds(2 + i / 3));
+        &cancelled);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 + i / 6));
     pthread_cancel(thread);
     void* end = nullptr;
     ASSERT_EQ(pthread_join(thread, &end), 0);
     EXPECT_EQ(end, PTHREAD_CANCELED);
   }
+}
+
+void fail_with_a_long_message() {
+  const std::string id(200, 'x');
+  swr_device device{};
+  const bool is_told = swr_profiled_device(id.c_str(), &device) == SWR_NOT_FOUND &&
+                       std::string(swr_last_error()).find(id) != std::string::npos;
+  _exit(is_told ? 0 : 1);
+}
+
+/// A thread's own values are gone by then.
+TEST(EndingCApi, CallsFromAtexitFailAsOthersDo) {
+  EXPECT_EXIT(
+      {
+        std::atexit(fail_with_a_long_message);
+        swr_device device{};
+        swr_profiled_device(std::string(100, 'y').c_str(), &device);
+        std::exit(2);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 // Attention backward from C: what reaches the kernels, and what C programs can get wrong.

@@ -113,6 +113,13 @@ TEST_F(MissedQuestionsTest, AreNotedOnceAProcessWhateverTheOperation) {
               ElementsAre(Problem(problem_of(5000)), Problem(product)));
 }
 
+TEST_F(MissedQuestionsTest, AreNotWrittenThroughALink) {
+  const auto other = directory_.write("other", "of mine");
+  std::filesystem::create_symlink(other, file_);
+  MissedQuestions(file_).note(problem_of(1000));
+  EXPECT_EQ(std::filesystem::file_size(other), 7U);
+}
+
 TEST_F(MissedQuestionsTest, ComeMostAskedFirst) {
   MissedQuestions(file_).note(problem_of(1000));
   for (int process = 0; process < 3; ++process) {

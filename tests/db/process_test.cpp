@@ -7,6 +7,8 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
 
+#include <functional>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,27 +79,51 @@ TEST(Processes, CreateOneDatabaseAtTheSameTime) {
   }
 }
 
+/// What a program asks of swr before it forks, and in the child: a handler from before swr's.
+std::function<void()> at_fork = [] {};
+[[maybe_unused]] const int has_handlers =
+    pthread_atfork([] { at_fork(); }, [] {}, [] { at_fork(); });
+
 TEST(Processes, AreForkedWhileThreadsReadAndReadToo) {
   const TempDirectory directory;
   const auto path = directory / "tuned.db";
   record_many(path, 64, 20);
+  Lookup shared(path);
   std::atomic<bool> is_over = false;
   std::vector<std::jthread> readers;
   for (int i = 0; i < 4; ++i) {
-    readers.emplace_back([&] {
+    readers.emplace_back([&, refreshes = i % 2 == 0] {
       while (!is_over) {
-        Lookup{path};
+        refreshes ? static_cast<void>(shared.refresh()) : static_cast<void>(Lookup{path});
       }
     });
   }
+  alarm(120);
+  at_fork = [&] { shared.refresh(); };
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(status_of(in_child([&] {
                 alarm(20);
                 Lookup{path};
+                shared.refresh();
               })),
               0);
   }
+  at_fork = [] {};
+  alarm(0);
   is_over = true;
+}
+
+TEST(Processes, ThatChangeTheirFolderStillReadTheFile) {
+  const TempDirectory directory;
+  record_many(directory / "tuned.db", 64, 1);
+  EXPECT_EQ(status_of(in_child([&] {
+              std::filesystem::current_path(std::string(directory.path()));
+              Lookup lookup("tuned.db");
+              std::filesystem::current_path("/");
+              record_many(directory / "tuned.db", 128, 1);
+              lookup.refresh() && lookup.size() == 2 ? _exit(0) : _exit(2);
+            })),
+            0);
 }
 
 TEST(Processes, WhatWasRecordedSurvivesAKill) {

@@ -85,6 +85,28 @@ TEST_F(ExportTest, IsThereAtEveryMomentWhileItIsReplaced) {
   EXPECT_THAT(leftovers(), ::testing::IsEmpty());
 }
 
+TEST_F(ExportTest, LeavesAFolderWithTheNameOfItsOwnAlone) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const fs::path taken = out_.string() + ".new-" + std::to_string(getpid());
+  fs::create_directory(taken);
+  std::ofstream(taken / "thesis") << "years";
+  const fs::path link = taken.string() + "-1";
+  fs::create_symlink(taken, link);
+  do_export();
+  EXPECT_EQ(bytes_of(taken / "thesis"), "years");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(std::distance(fs::directory_iterator(taken), fs::directory_iterator()), 1);
+  EXPECT_EQ(read_manifest(out_).kernels.size(), 1U);
+}
+
+TEST_F(ExportTest, ThatHoldsALinkOfOthersIsNotReplaced) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  do_export();
+  fs::create_directory_symlink(directory_.path(), out_ / "elsewhere");
+  EXPECT_THAT(export_error().what(), HasSubstr("'elsewhere', which no export wrote"));
+  EXPECT_TRUE(fs::is_symlink(out_ / "elsewhere"));
+}
+
 TEST_F(ExportTest, WritesTheWinnerWithItsCubinAndLaunch) {
   AttentionVariant persistent = tile(128, 64);
   persistent.persistence = Persistence::persistent;
@@ -294,6 +316,9 @@ INSTANTIATE_TEST_SUITE_P(
         Tampering{"Waits", [](Json& m) { m["kernels"][0]["may_overlap"] = 1; }, "may_overlap"},
         Tampering{"Time", [](Json& m) { m["kernels"][0]["time_us"] = -1; }, "time_us"},
         Tampering{"Device", [](Json& m) { m["kernels"][0]["device"]["sm_count"] = 0; }, "sm_count"},
+        Tampering{"UnknownKernel",
+                  [](Json& m) { m["kernels"][0]["problem"]["op"] = "blur_1f68dcc7"; },
+                  "knows no kernel 'blur_1f68dcc7'; register its spec"},
         Tampering{"Digest", [](Json& m) { m["kernels"][0]["sha256"] = "00"; }, "cubin"}),
     [](const auto& tampering) { return tampering.param.name; });
 

@@ -2,6 +2,7 @@
 // What a runtime keeps between calls: kernels that were loaded, and tensor maps.
 #include "runtime/kernel_source.h"
 
+#include "core/sha256.h"
 #include "driver/cuda_driver.h"
 #include "generator/cubin_cache.h"
 #include "generator/kernel_archive.h"
@@ -13,6 +14,8 @@
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
 #include <swr/gemm_problem.h>
+
+#include <cstring>
 
 namespace swr {
 namespace {
@@ -370,6 +373,22 @@ TEST_F(ShippedKernelsTest, ACutFileIsRefused) {
     write(whole.substr(0, length));
     EXPECT_EQ(error_of([&] { KernelArchive{archive_}; }).code(), ErrorCode::unreadable) << length;
   }
+}
+
+TEST_F(ShippedKernelsTest, AForgedIndexTakesNoMemory) {
+  ship(problem_of(4096));
+  std::string forged = bytes_of(archive_);
+  constexpr std::size_t kDigest = 24;
+  constexpr std::size_t kIndex = kDigest + 32;
+  std::uint64_t index_bytes = 0;
+  std::memcpy(&index_bytes, forged.data() + 16, sizeof index_bytes);
+  forged.replace(kIndex + 24, 4, 4, '\xff');  // The first block's bytes.
+  const std::string digest = sha256_hex(std::string_view(forged).substr(kIndex, index_bytes));
+  for (std::size_t i = 0; i < 32; ++i) {
+    forged[kDigest + i] = static_cast<char>(std::stoi(digest.substr(2 * i, 2), nullptr, 16));
+  }
+  write(forged);
+  EXPECT_THAT(error_of([&] { KernelArchive{archive_}; }).what(), HasSubstr("too large"));
 }
 
 TEST_F(ShippedKernelsTest, AFileThatIsNamedMustBeRight) {

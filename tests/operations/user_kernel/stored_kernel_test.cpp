@@ -100,6 +100,32 @@ TEST_F(StoredKernel, IsReportedAndExported) {
   EXPECT_THAT(exported, HasSubstr("wrote 1 kernel"));
 }
 
+/// Nothing that depends on them is a number then.
+TEST_F(StoredKernel, WithoutFlopsAndBytesIsAnsweredAndExplained) {
+  KernelSpec silent = test::scale_spec("silent");
+  silent.flops = silent.bytes = "";
+  KernelSpec absurd = test::scale_spec("absurd");
+  absurd.flops = absurd.bytes = "n ** 9";
+  for (const KernelSpec& spec : {silent, absurd}) {
+    const Operation& kernel = register_kernel(spec);
+    const std::string file = mixed(spec.name + ".db", kernel, 10.0);
+    const Answer near = Lookup(file).best(kernel_problem(kernel, {{"n", 9000}}), device_);
+    EXPECT_EQ(near.level, MatchLevel::nearest);
+    EXPECT_FALSE(near.time_us);
+    const std::string of_it = " --op " + spec.name + " --arg n=5000 --gpu h200 --db " + file;
+    EXPECT_THAT(run("explain" + of_it),
+                AllOf(HasSubstr("says no flops and bytes"), Not(HasSubstr("gap of - times")),
+                      Not(ContainsRegex("GB/s|-[0-9]+ %"))));
+    EXPECT_TRUE(Json::parse(run("explain --json" + of_it))["roofline"].is_null());
+    run("db export-csv --out " + path(spec.name) + " --db " + file);
+    for (const auto& csv : fs::directory_iterator(path(spec.name))) {
+      EXPECT_THAT(bytes_of(csv.path()), Not(HasSubstr("nan")));
+    }
+    EXPECT_THAT(run("report --out " + path("silent.html") + " --db " + file),
+                HasSubstr("wrote 2 tuned shapes"));
+  }
+}
+
 TEST_F(StoredKernel, ThatIncludesAFileBringsItNowhere) {
   const std::string secret = directory_.write("secret", "password = hunter2 ;\n").string();
   KernelSpec spec = test::scale_spec("curious");
@@ -138,18 +164,46 @@ TEST_F(StoredKernel, PackagesHaveNamesThatCompile) {
     return result_of("export --format cpp --name p --op " + spec.name + " --out " +
                      path("package") + " --db " + file);
   };
-  for (const char* const name : {"loaded_kernels", "user_spec", "NULL", "CUstream"}) {
+  for (const char* const name :
+       {"loaded_kernels", "user_spec", "NULL", "CUstream", "Choice", "impl", "EINVAL"}) {
     EXPECT_EQ(package_of(test::scale_spec(name)).exit_code, 0);
     EXPECT_THAT(bytes_of(path("package/include/p/") + name + ".h"),
                 ContainsRegex("class [A-Za-z]+Of "))
         << name;
   }
-  for (const char* const name : {"co_await", "concept", "errno", "arguments"}) {
+  mixed("words.db", register_kernel(test::scale_spec("two_words")), 10.0);
+  const std::string both = mixed("words.db", register_kernel(test::scale_spec("TwoWords")), 10.0);
+  const auto alike =
+      result_of("export --format cpp --name p --out " + path("both") + " --db " + both);
+  EXPECT_EQ(alike.exit_code, 2);
+  EXPECT_THAT(alike.err, HasSubstr("has a class TwoWords already"));
+  KernelSpec macros = test::scale_spec("macros");
+  macros.arguments[2].name = "INT_MAX";
+  EXPECT_EQ(package_of(macros).exit_code, 0);
+  EXPECT_THAT(bytes_of(path("package/include/p/macros.h")),
+              AllOf(HasSubstr("#undef INT_MAX\n"), HasSubstr("#pragma pop_macro(\"INT_MAX\")")));
+  for (const char* const name : {"co_await", "concept", "errno", "linux", "_Pragma", "arguments"}) {
     KernelSpec spec = test::scale_spec(std::string("with_") + name);
     spec.arguments[2].name = name;
     const auto refused = package_of(spec);
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err, HasSubstr(std::string("argument ") + name)) << name;
+  }
+}
+
+/// A package is compiled and run on the host.
+TEST_F(StoredKernel, BringsNoCodeIntoAPackage) {
+  KernelSpec spec = test::scale_spec("lines");
+  spec.summary = "one\nint injected;\n";
+  spec.arguments[0].size = "n + 0 * len('\nint injected; //')";
+  spec.arguments[1].type = "const float\n*";
+  const std::string file = mixed("lines.db", register_kernel(spec), 10.0);
+  run("export --format cpp --name p --op lines --out " + path("package") + " --db " + file);
+  const std::string header = bytes_of(path("package/include/p/lines.h"));
+  ASSERT_THAT(header, HasSubstr("class Lines {"));
+  std::istringstream lines(header);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_THAT(line, AnyOf(HasSubstr("///"), Not(ContainsRegex("injected|^[*]"))));
   }
 }
 

@@ -51,7 +51,7 @@ VariantResult predicted(double time_us, long long excess) {
 TEST(Analysis, RooflineHasBothGaps) {
   // 42.95 TFLOP/s; three times the compulsory bytes more were fetched again.
   const VariantResult result = predicted(100.0, 3 * compulsory_sectors(kProblem));
-  const Roofline roof = roofline(kProblem, result, round_profile());
+  const Roofline roof = roofline(kProblem, result, round_profile()).value();
   EXPECT_DOUBLE_EQ(roof.peak_tflop_per_s, 100.0);
   EXPECT_DOUBLE_EQ(roof.dram_gb_per_s, 1000.0);
   EXPECT_NEAR(roof.tflop_per_s, 42.95, 0.01);
@@ -67,7 +67,7 @@ TEST(Analysis, BytesThatWereNotCountedStayUnknown) {
   VariantResult result = predicted(100.0, 0);
   result.outcome = Measurement{.median_us = 100.0, .counters_missing_because = "no permission"};
   EXPECT_FALSE(dram_bytes(result));
-  const Roofline roof = roofline(kProblem, result, round_profile());
+  const Roofline roof = roofline(kProblem, result, round_profile()).value();
   EXPECT_FALSE(roof.observed_intensity);
   EXPECT_FALSE(roof.horizontal_gap());
   EXPECT_NEAR(roof.vertical_gap(), 2.328, 0.001);

@@ -2,7 +2,7 @@
 // Writes a database for the browser's test: make_page_database OUT SPACES stores the recorded H200
 // spaces of a file with finals of the fastest, predictions of one, texts that try to leave their
 // place, and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT
-// stores one result, of a kernel without counters.
+// stores two results without counters, of a kernel and of one whose spec says no operations.
 #include "core/operation.h"
 #include "core/recorded_space.h"
 #include "model/profile/gpu_profile.h"
@@ -101,10 +101,14 @@ int make_uncounted(const char* out) {
   Store store(out, Store::Mode::read_write);
   const long long run_id = store.begin_run({.command = "swr-tune kernel scale.json"});
   const DeviceInfo device = load_profile("h200").device;
-  const Problem own = register_kernel(test::scale_spec()).default_problem();
-  VariantResult uncounted{.variant = default_variant(own, device)};
-  uncounted.outcome = Measurement{.samples_us = {5.0}, .median_us = 5.0, .p95_us = 5.1};
-  store.record(run_id, own, device, uncounted);
+  KernelSpec silent = test::scale_spec("silent");
+  silent.flops = silent.bytes = "";
+  for (const KernelSpec& spec : {test::scale_spec(), silent}) {
+    const Problem own = register_kernel(spec).default_problem();
+    VariantResult uncounted{.variant = default_variant(own, device)};
+    uncounted.outcome = Measurement{.samples_us = {5.0}, .median_us = 5.0, .p95_us = 5.1};
+    store.record(run_id, own, device, uncounted);
+  }
   store.finish_run(run_id);
   return EXIT_SUCCESS;
 }
