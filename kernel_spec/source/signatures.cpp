@@ -290,8 +290,11 @@ class SignatureReader {
       const SourceToken* const open = at->is("[") ? at : at + 1;
       const bool is_attribute = open == at || open->is("(");
       name += is_attribute || at->is("inline") ? "" : at->spelling;
-      const SourceToken* const behind = is_attribute ? behind_bracket(open, end_) : nullptr;
-      at = behind == nullptr ? at + 1 : behind;
+      at = is_attribute ? behind_bracket(open, end_) : at + 1;
+      if (at == nullptr) {
+        at_ = open;
+        return;
+      }
     }
     at_ = at;
     if (at_ != end_ && at_->is("{")) {

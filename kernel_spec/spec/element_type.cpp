@@ -223,7 +223,8 @@ ElementType element_type(const std::string& name) {
     throw Error(ErrorCode::invalid_argument,
                 "'" + name + "' points to pointers, which swr has no values for; pass one vector");
   }
-  const std::string plain = plain_name(name);
+  constexpr std::size_t kLongest = 512;
+  const std::string plain = name.size() <= kLongest ? plain_name(name) : "";
   if (const auto scalar = kind_spelt(plain, kScalars)) {
     return {*scalar, 1};
   }

@@ -376,12 +376,24 @@ class PragmaReader {
     }
     constexpr int kDeepest = 8;  // Names that stand for names.
     for (int depth = 0; depth < kDeepest; ++depth) {
-      for (const auto& [name, value] : aliases_) {
-        type = is_parameter(name) ? type : with_word_replaced(type, name, value);
-        require_bounded(type);
-      }
+      type = with_aliases(type);
+      require_bounded(type);
     }
     return type;
+  }
+
+  std::string with_aliases(const std::string& type) const {
+    std::string replaced;
+    for (std::size_t at = 0, end = 0; at < type.size(); at = end) {
+      end = at + 1;
+      while (is_name_character(type[at]) && end < type.size() && is_name_character(type[end])) {
+        ++end;
+      }
+      const std::string word = type.substr(at, end - at);
+      const auto alias = aliases_.find(word);
+      replaced += alias == aliases_.end() || is_parameter(word) ? word : alias->second;
+    }
+    return replaced;
   }
 
   bool is_parameter(const std::string& name) const {

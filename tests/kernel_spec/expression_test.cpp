@@ -307,6 +307,15 @@ TEST_F(Pragmas, ScalarsThatAreNoSizesHaveValues) {
               HasSubstr("has a size and a value"));
 }
 
+TEST_F(Pragmas, AttributesWithoutAnEndTakeNoTime) {
+  std::string open;
+  for (int i = 0; i < 100'000; ++i) {
+    open += "[[";
+  }
+  EXPECT_EQ(kernels_of("namespace " + open + "a { __global__ void f(); }\n", "k.cu").kernels.size(),
+            1U);
+}
+
 TEST_F(Pragmas, NamesOfTypesAreLookedUp) {
   const auto types = [&](const std::string& before) {
     const KernelSpec spec =
