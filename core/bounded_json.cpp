@@ -30,7 +30,13 @@ class Builder {
   bool boolean(bool value) { return add(value); }
   bool number_integer(Json::number_integer_t value) { return add(value); }
   bool number_unsigned(Json::number_unsigned_t value) { return add(value); }
-  bool number_float(Json::number_float_t value, const std::string& /*text*/) { return add(value); }
+  bool number_float(Json::number_float_t value, const std::string& text) {
+    if (!text.empty() && text.find_first_of(".eE") == text.npos) {
+      reject(name_,
+             "has the whole number " + text.substr(0, 40) + ", which needs more than 64 bits");
+    }
+    return add(value);
+  }
   bool string(std::string& value) { return add(std::move(value)); }
   bool binary(Json::binary_t& value) { return add(Json::binary(std::move(value))); }
   bool start_object(std::size_t /*size*/) { return begin(); }

@@ -28,4 +28,7 @@ std::string with_header_paths(std::string_view text,
 std::vector<std::string> header_places(const HeaderName& name, std::string_view includer,
                                        std::span<const std::string> folders = {});
 
+/// In the text of a program of a user, the lines from here to the first #line define parameters.
+inline constexpr std::string_view kParametersBegin = "#define kernel_tuner 1\n";
+
 }  // namespace swr

@@ -119,11 +119,16 @@ std::string_view first_error_line(std::string_view log) {
 }
 
 /// What people of other tools meet most often: they compile a whole file with nvcc.
-std::string advice_on(std::string_view log) {
+std::string advice_on(std::string_view first, std::string_view log) {
+  if (first.starts_with("__nv_name_map")) {
+    return "; the source has no kernel of this name, or several: the entry is written as C++ does, "
+           "with its namespaces and template arguments, and overloads need names of their own";
+  }
   constexpr std::array kMarks{
       std::pair{"thrust/system"sv,
                 "cub's and thrust's umbrellas have code for the host; include the parts for "
-                "threads, such as <cub/block/block_reduce.cuh>"sv},
+                "threads, such as <cub/block/block_reduce.cuh>, and cuda::std::complex of "
+                "<cuda/std/complex> for thrust's"sv},
       std::pair{"thrust/detail"sv,
                 "thrust is for the host; include parts for threads, such as "
                 "<cub/block/block_reduce.cuh>"sv},
@@ -154,7 +159,7 @@ std::string failure_text(std::string_view log) {
   std::string_view behind = log.substr(before);
   take_line(behind);
   rest += behind;
-  return std::string(first) + advice_on(log) + (rest.empty() ? "" : "\n" + rest);
+  return std::string(first) + advice_on(first, log) + (rest.empty() ? "" : "\n" + rest);
 }
 
 namespace {

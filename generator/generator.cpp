@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "core/ascii.h"
+#include "core/header_names.h"
 #include "core/operation.h"
 #include "core/sha256.h"
 #include "generator/compile_log.h"
@@ -12,7 +14,8 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <deque>
+#include <sstream>
 #include <string>
 
 namespace swr {
@@ -106,6 +109,58 @@ using namespace std::string_view_literals;
 constexpr std::array kProgramOptions{"--generate-line-info"sv, "--ptxas-options=-v"sv,
                                      "--device-as-default-execution-space"sv};
 
+bool has_word(std::string_view text, std::string_view word) {
+  const auto is_part = [](char c) { return ascii::is_alphanumeric(c) || c == '_'; };
+  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !is_part(text[at - 1])) && (end == text.size() || !is_part(text[end]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// What a user's program defines as macros, of which a header of CUDA's must know nothing where a
+/// parameter is called T or size.
+class ParameterMacros {
+ public:
+  explicit ParameterMacros(std::string_view program) {
+    constexpr std::string_view kDefine = "#define ";
+    const auto begin = program.find(kParametersBegin);
+    std::istringstream lines(
+        std::string(begin == program.npos ? "" : program.substr(begin + kParametersBegin.size())));
+    for (std::string line; std::getline(lines, line) && !line.starts_with("#line");) {
+      if (line.starts_with(kDefine)) {
+        names_.push_back(
+            line.substr(kDefine.size(), line.find(' ', kDefine.size()) - kDefine.size()));
+        undone_.append("#undef ").append(names_.back()).append("\n");
+        restored_.append(line).append("\n");
+      }
+    }
+  }
+
+  bool are_in(std::string_view header) const {
+    return std::ranges::any_of(names_, [&](const auto& name) { return has_word(header, name); });
+  }
+
+  /// The outermost of such headers hides them; NVRTC has no push_macro. Without include guards of
+  /// its own one may come again within itself.
+  std::string hidden_from(std::string_view header, std::size_t number) const {
+    const std::string inner = "swr_inner_" + std::to_string(number) + "\n";
+    const std::string outer = "swr_outer_" + std::to_string(number) + "\n";
+    std::string text = "#ifdef swr_hides\n#define " + inner + "#else\n#define swr_hides\n#define " +
+                       outer + undone_ + "#endif\n#line 1\n";
+    text.append(header).append("\n#ifdef ").append(inner).append("#undef ").append(inner);
+    text.append("#elif defined ").append(outer).append("#undef ").append(outer);
+    return text.append("#undef swr_hides\n").append(restored_).append("#endif\n");
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::string undone_;
+  std::string restored_;
+};
+
 /// The only way to NVRTC, of whatever process. Nothing that is compiled can open a file: what it
 /// may read is handed over with it.
 CompiledProgram compile_with(const Nvrtc& nvrtc, const CompileTask& task) {
@@ -113,7 +168,14 @@ CompiledProgram compile_with(const Nvrtc& nvrtc, const CompileTask& task) {
   for (const auto& [name, text] : task.files) {
     files.push_back({.path = name, .text = text});
   }
-  std::ranges::move(nvrtc.toolkit_headers(files), std::back_inserter(files));
+  const ParameterMacros macros(task.is_foreign ? files.front().text : "");
+  std::deque<std::string> changed;
+  for (TemplateFile header : nvrtc.toolkit_headers(files)) {
+    if (macros.are_in(header.text)) {
+      header.text = changed.emplace_back(macros.hidden_from(header.text, changed.size()));
+    }
+    files.push_back(header);
+  }
   const std::vector<std::string_view> options(task.options.begin(), task.options.end());
   CompiledProgram program;
   const auto compile = [&] {

@@ -459,12 +459,54 @@ Value greatest_divisor(std::span<const Value> arguments) {
   return Value::of(static_cast<long long>(divisor));
 }
 
-Value logarithm(std::span<const Value> arguments) {
-  const double number = as_real(only_number("log2", arguments));
+template <typename Logarithm>
+Value logarithm(const char* function, std::span<const Value> arguments, Logarithm logarithm) {
+  const double number = as_real(only_number(function, arguments));
   if (number <= 0.0) {
-    reject("log2 takes a number above 0");
+    reject(std::string(function) + " takes a number above 0");
   }
-  return Value::of(std::log2(number));
+  return Value::of(logarithm(number));
+}
+
+/// `log(x)`, `log(x, base)`.
+Value natural_logarithm(std::span<const Value> arguments) {
+  require_count("log", arguments, 1, 2);
+  const auto of_one = [](std::span<const Value> one) {
+    return logarithm("log", one, [](double x) { return std::log(x); });
+  };
+  const Value value = of_one(arguments.first(1));
+  return arguments.size() == 1
+             ? value
+             : Value::of(real_quotient(value.real, of_one(arguments.last(1)).real));
+}
+
+Value whole_and_rest(std::span<const Value> arguments, ValueHeap& heap) {
+  require_count("divmod", arguments, 2, 2);
+  return heap.keep(
+      std::vector{apply(BinaryOperator::floor_divide, arguments[0], arguments[1], heap),
+                  apply(BinaryOperator::modulo, arguments[0], arguments[1], heap)});
+}
+
+Value sorted(std::span<const Value> arguments, ValueHeap& heap) {
+  std::vector<Value> items = only_list("sorted", arguments);
+  std::ranges::stable_sort(items,
+                           [](const Value& a, const Value& b) { return order_of("<", a, b) < 0; });
+  return heap.keep(std::move(items));
+}
+
+Value folded(const char* function, BinaryOperator op, long long start,
+             std::span<const Value> arguments, ValueHeap& heap) {
+  Value total = Value::of(start);
+  for (const Value& item : only_list(function, arguments)) {
+    total = apply(op, total, item, heap);
+  }
+  return total;
+}
+
+bool is_whole(std::span<const Value> arguments) {
+  const Value& number = only_number("is_integer", arguments);
+  return number.is_integral() ||
+         (std::isfinite(number.real) && std::trunc(number.real) == number.real);
 }
 
 Value square_root(std::span<const Value> arguments) {
@@ -626,11 +668,13 @@ Value call(Function function, std::span<const Value> arguments, ValueHeap& heap)
       return rounded("floor", arguments, [](double x) { return std::floor(x); });
     case Function::to_real:
       return Value::of(as_real(only_number("float", arguments)));
+    case Function::trunc:
     case Function::to_integer:
       return rounded("int", arguments, [](double x) { return x; });
     case Function::length:
       return length_of(arguments);
     case Function::to_list:
+    case Function::to_tuple:
       only_list("list", arguments);
       return arguments[0];
     case Function::all:
@@ -645,20 +689,27 @@ Value call(Function function, std::span<const Value> arguments, ValueHeap& heap)
       return heap.keep(to_string(arguments[0]));
     case Function::gcd:
       return greatest_divisor(arguments);
+    case Function::log:
+      return natural_logarithm(arguments);
+    case Function::log10:
+      return logarithm("log10", arguments, [](double x) { return std::log10(x); });
     case Function::log2:
-      return logarithm(arguments);
+      return logarithm("log2", arguments, [](double x) { return std::log2(x); });
     case Function::sqrt:
       return square_root(arguments);
     case Function::pow:
       require_count("pow", arguments, 2, 2);
       return apply(BinaryOperator::power, arguments[0], arguments[1], heap);
-    case Function::sum: {
-      Value total = Value::of(0LL);
-      for (const Value& item : only_list("sum", arguments)) {
-        total = apply(BinaryOperator::add, total, item, heap);
-      }
-      return total;
-    }
+    case Function::sum:
+      return folded("sum", BinaryOperator::add, 0, arguments, heap);
+    case Function::prod:
+      return folded("prod", BinaryOperator::multiply, 1, arguments, heap);
+    case Function::divmod:
+      return whole_and_rest(arguments, heap);
+    case Function::sorted:
+      return sorted(arguments, heap);
+    case Function::is_integer:
+      return Value::of(is_whole(arguments));
     case Function::max:
       return extreme("max", arguments, true);
     case Function::min:

@@ -42,21 +42,29 @@ enum class Function : unsigned char {
   to_truth,  ///< bool
   ceil,
   div_ceil,
+  divmod,
   to_real,  ///< float
   floor,
   gcd,
   to_integer,  ///< int
   length,      ///< len
   to_list,     ///< list
+  log,
+  log10,
   log2,
   max,
   min,
   pow,
+  prod,
   range,
   round,
+  sorted,
   sqrt,
   to_text,  ///< str
   sum,
+  trunc,
+  to_tuple,    ///< tuple, which is a list here
+  is_integer,  ///< A method.
 };
 
 // Throw, all of them: Error{invalid_argument} where Python raises an error, or a whole number needs

@@ -18,10 +18,12 @@ using Kind = ExpressionNode::Kind;
 using Index = std::uint32_t;
 
 /// In the order of Function.
-constexpr std::array kFunctions{"abs"sv,   "all"sv,   "any"sv, "bool"sv, "ceil"sv,  "div_ceil"sv,
-                                "float"sv, "floor"sv, "gcd"sv, "int"sv,  "len"sv,   "list"sv,
-                                "log2"sv,  "max"sv,   "min"sv, "pow"sv,  "range"sv, "round"sv,
-                                "sqrt"sv,  "str"sv,   "sum"sv};
+constexpr std::array kFunctions{
+    "abs"sv,   "all"sv, "any"sv,   "bool"sv,  "ceil"sv,      "div_ceil"sv, "divmod"sv, "float"sv,
+    "floor"sv, "gcd"sv, "int"sv,   "len"sv,   "list"sv,      "log"sv,      "log10"sv,  "log2"sv,
+    "max"sv,   "min"sv, "pow"sv,   "prod"sv,  "range"sv,     "round"sv,    "sorted"sv, "sqrt"sv,
+    "str"sv,   "sum"sv, "trunc"sv, "tuple"sv, "is_integer"sv};
+constexpr std::string_view kMethod = "is_integer";  ///< Of a number; no function.
 
 constexpr std::array kPythonWords{"and"sv,  "or"sv,     "not"sv,   "if"sv,   "else"sv,
                                   "for"sv,  "in"sv,     "is"sv,    "True"sv, "False"sv,
@@ -249,11 +251,18 @@ class ExpressionParser {
       if (!is_first && !is_python()) {
         reject("comparisons cannot be chained in C; join them with &&");
       }
-      const Index right = arithmetic(operand);
+      const bool is_set = (*op == Operator::in || *op == Operator::not_in) && is_symbol("{");
+      const Index right = is_set ? set(column) : arithmetic(operand);
       const Index compared = add_binary(*op, column, left, right);
       all = is_first ? compared : add(Kind::logical_and, column, {all, compared});
       left = right;
     }
+  }
+
+  /// `x in {1, 2}` asks a list: only there a set and a list are the same.
+  Index set(std::size_t column) {
+    require_symbol("{");
+    return items({}, "}", column);
   }
 
   /// Operators of one level, between what binds closer.
@@ -312,6 +321,10 @@ class ExpressionParser {
       if (is_symbol("(")) {
         reject("only functions can be called: " + function_names());
       }
+      if (take_symbol(".")) {
+        value = method(value, column);
+        continue;
+      }
       if (!take_symbol("[")) {
         return value;
       }
@@ -319,6 +332,16 @@ class ExpressionParser {
       require_symbol("]");
       value = add(Kind::item, column, {value, place});
     }
+  }
+
+  /// (x / 2).is_integer()
+  Index method(Index value, std::size_t column) {
+    if (!take_word(kMethod)) {
+      reject("there is one method, " + std::string(kMethod) + "()");
+    }
+    require_symbol("(");
+    require_symbol(")");
+    return add_many({.kind = Kind::call, .function = Function::is_integer}, {value}, column);
   }
 
   Index atom() {
@@ -347,15 +370,24 @@ class ExpressionParser {
     reject("a value is missing");
   }
 
+  /// 0x1F, 0b101, 0o17, 1_000, and in C 64u.
   Index integer(const Token& token) {
     constexpr int kDecimal = 10;
-    constexpr int kHexadecimal = 16;
-    const bool is_hexadecimal = token.spelling.find_first_of("xX") != token.spelling.npos;
-    const std::string_view digits = token.spelling.substr(is_hexadecimal ? 2 : 0);
+    std::string digits(token.spelling);
+    if (is_python()) {
+      std::erase(digits, '_');
+    } else {
+      digits.erase(digits.find_last_not_of("uUlL") + 1);
+    }
+    const char prefix = digits.size() > 1 ? digits[1] : '0';
+    const int base = prefix == 'x' || prefix == 'X'   ? 16
+                     : prefix == 'b' || prefix == 'B' ? 2
+                     : prefix == 'o' || prefix == 'O' ? 8
+                                                      : kDecimal;
+    digits.erase(0, base == kDecimal ? 0 : 2);
     long long value = 0;
     const char* const last = digits.data() + digits.size();
-    const auto [end, error] =
-        std::from_chars(digits.data(), last, value, is_hexadecimal ? kHexadecimal : kDecimal);
+    const auto [end, error] = std::from_chars(digits.data(), last, value, base);
     if (error == std::errc::result_out_of_range) {
       reject("a whole number needs more than 64 bits");
     }
@@ -419,14 +451,14 @@ class ExpressionParser {
   static std::string function_names() {
     std::string names;
     for (const std::string_view function : kFunctions) {
-      names += (names.empty() ? "" : ", ") + std::string(function);
+      names += function == kMethod ? "" : (names.empty() ? "" : ", ") + std::string(function);
     }
     return names;
   }
 
   Index call(const Token& token) {
     const auto function = std::ranges::find(kFunctions, token.spelling);
-    if (function == kFunctions.end()) {
+    if (function == kFunctions.end() || token.spelling == kMethod) {
       --at_;
       reject("there is no function '" + std::string(token.spelling) + "'; there are " +
              function_names());

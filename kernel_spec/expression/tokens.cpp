@@ -23,7 +23,7 @@ constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c
 constexpr std::array kPythonSymbols{"**"sv, "//"sv, "<<"sv, ">>"sv, "<="sv, ">="sv, "=="sv,
                                     "!="sv, "+"sv,  "-"sv,  "*"sv,  "/"sv,  "%"sv,  "<"sv,
                                     ">"sv,  "&"sv,  "|"sv,  "^"sv,  "~"sv,  "("sv,  ")"sv,
-                                    "["sv,  "]"sv,  ","sv,  ":"sv};
+                                    "["sv,  "]"sv,  ","sv,  ":"sv,  "{"sv,  "}"sv,  "."sv};
 constexpr std::array kCSymbols{"&&"sv, "||"sv, "<<"sv, ">>"sv, "<="sv, ">="sv, "=="sv,
                                "!="sv, "+"sv,  "-"sv,  "*"sv,  "/"sv,  "%"sv,  "<"sv,
                                ">"sv,  "&"sv,  "|"sv,  "^"sv,  "~"sv,  "("sv,  ")"sv,
@@ -75,11 +75,15 @@ class Tokenizer {
     return token;
   }
 
+  /// Python's 1_000 and 0b101, C's 64u and 0.5f.
   Token number() {
-    if (text_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X')) {
+    const bool is_python = dialect_ == Dialect::python;
+    if (text_[at_] == '0' && std::string_view("xXbBoO").find(peek(1)) != std::string_view::npos) {
       return take(TokenKind::integer, length_while(at_, continues_name));
     }
-    std::size_t length = length_while(at_, is_digit);
+    std::size_t length =
+        length_while(at_, [&](char c) { return is_digit(c) || (is_python && c == '_'); });
+    const bool begins_with_0 = length > 1 && text_[at_] == '0';
     bool is_real = false;
     if (peek(length) == '.') {
       is_real = true;
@@ -92,10 +96,12 @@ class Tokenizer {
       is_real = is_real || digits > 0;
       length += digits > 0 ? 1 + sign + digits : 0;
     }
+    const std::string_view suffixes = is_python ? "" : is_real ? "fFlL" : "uUlL";
+    length += length_while(at_ + length, [&](char c) { return suffixes.find(c) != suffixes.npos; });
     if (continues_name(peek(length))) {
       reject_expression(text_, at_ + 1, "a number is followed by letters");
     }
-    if (!is_real && length > 1 && text_[at_] == '0') {
+    if (!is_real && begins_with_0) {
       reject_expression(text_, at_ + 1, "a whole number begins with 0");
     }
     return take(is_real ? TokenKind::real : TokenKind::integer, length);

@@ -46,15 +46,19 @@ const SourceToken* behind_bracket(const SourceToken* open, const SourceToken* en
   return nullptr;
 }
 
-/// Between the commas of a list of parameters, without brackets.
+/// Between the commas of a list of parameters, without brackets. In round ones < compares or
+/// shifts.
 std::vector<Tokens> items_between_commas(Tokens list) {
   std::vector<Tokens> items;
-  int depth = 0;
+  int round = 0;
+  int angle = 0;
   const SourceToken* begin = list.first;
   for (const SourceToken* at = list.first; at != list.second; ++at) {
-    depth += is_one_of(*at, {"(", "[", "<"}) ? 1 : 0;
-    depth -= is_one_of(*at, {")", "]", ">"}) ? 1 : 0;
-    if (depth == 0 && at->is(",")) {
+    round += is_one_of(*at, {"(", "["}) ? 1 : 0;
+    round -= is_one_of(*at, {")", "]"}) ? 1 : 0;
+    angle += round == 0 && at->is("<") ? 1 : 0;
+    angle -= round == 0 && at->is(">") ? 1 : 0;
+    if (round == 0 && angle == 0 && at->is(",")) {
       items.emplace_back(begin, at);
       begin = at + 1;
     }
@@ -126,6 +130,8 @@ class SignatureReader {
         read_kernel();
       } else if (at_->is("namespace")) {
         read_namespace();
+      } else if (is_one_of(*at_, {"using", "typedef"})) {
+        read_alias();
       } else {
         read_scope();
       }
@@ -144,12 +150,51 @@ class SignatureReader {
   void read_line() {
     const SourceToken* const begin = at_ + 1;
     at_ = std::find_if(begin, end_, [](const auto& one) { return one.kind == Kind::line_end; });
+    if (at_ - begin >= 2 && begin->is("define") &&
+        (at_ - begin == 2 || !is_macro_function(begin))) {
+      add_alias(begin[1].spelling, {begin + 2, at_});
+    }
     const bool is_ours = at_ - begin >= 2 && begin->is("pragma") &&
                          std::ranges::find(kPrefixes, begin[1].spelling) != kPrefixes.end();
     for (const SourceToken* word = begin + 2; is_ours && word != at_;) {
       word = read_directive(word);
     }
     at_ += at_ == end_ ? 0 : 1;
+  }
+
+  static bool is_macro_function(const SourceToken* define) {
+    return define[2].is("(") && !define[2].follows_space;
+  }
+
+  /// One that stands for two things, as in branches of a condition, stands for nothing.
+  void add_alias(std::string_view name, Tokens tokens) {
+    constexpr std::ptrdiff_t kMostTokens = 16;
+    constexpr std::size_t kMostAliases = 4096;
+    if (tokens.second - tokens.first > kMostTokens || made_.aliases.size() == kMostAliases) {
+      return;
+    }
+    const auto [alias, is_new] =
+        made_.aliases.try_emplace(std::string(name), text_of(tokens.first, tokens.second));
+    if (!is_new && alias->second != text_of(tokens.first, tokens.second)) {
+      alias->second = name;
+    }
+  }
+
+  /// `using NAME = TYPE;` or `typedef TYPE NAME;`
+  void read_alias() {
+    const SourceToken* const begin = at_ + 1;
+    const bool is_using = at_->is("using");
+    at_ = std::find_if(begin, end_, [](const auto& one) {
+      return is_one_of(one, {";", "{", "}"});
+    });
+    if (at_ == end_ || !at_->is(";") || at_ - begin < 2) {
+      return;
+    }
+    if (!is_using) {
+      add_alias(at_[-1].spelling, {begin, at_ - 1});
+    } else if (begin[1].is("=") && template_.first == template_.second) {
+      add_alias(begin->spelling, {begin + 2, at_});
+    }
   }
 
   /// Returns what stands behind it.
@@ -193,13 +238,21 @@ class SignatureReader {
       if (behind == nullptr) {
         break;
       }
-      if (behind->kind != Kind::word || is_one_of(*behind, {"noexcept", "__attribute__"})) {
+      if (behind->kind != Kind::word || is_one_of(*behind, {"noexcept", "__attribute__"}) ||
+          has_bounds_behind(behind)) {
         at_ = behind;
         return add_kernel(*name, {open + 1, behind - 1});
       }
       name = behind;
     }
     at_ = name;
+  }
+
+  /// Of `k(...) __launch_bounds__(n);`, not of an attribute before the name.
+  bool has_bounds_behind(const SourceToken* behind) const {
+    const SourceToken* const end =
+        behind->is("__launch_bounds__") ? behind_bracket(behind + 1, end_) : nullptr;
+    return end != nullptr && end->kind != Kind::word;
   }
 
   void add_kernel(const SourceToken& name, Tokens list) {
@@ -233,8 +286,15 @@ class SignatureReader {
     constexpr std::size_t kMostNested = 16;
     std::string name;
     const SourceToken* at = at_ + 1;
-    for (; at != end_ && (at->kind == Kind::word || at->is("::")); ++at) {
-      name += at->is("inline") ? "" : at->spelling;
+    while (at != end_ && (at->kind == Kind::word || is_one_of(*at, {"::", "["}))) {
+      const SourceToken* const open = at->is("[") ? at : at + 1;
+      const bool is_attribute = open == at || open->is("(");
+      name += is_attribute || at->is("inline") ? "" : at->spelling;
+      at = is_attribute ? behind_bracket(open, end_) : at + 1;
+      if (at == nullptr) {
+        at_ = open;
+        return;
+      }
     }
     at_ = at;
     if (at_ != end_ && at_->is("{")) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ struct KernelSignature {
 
 struct SourceKernels {
   std::vector<KernelSignature> kernels;
+  /// What macros, `using` and `typedef` name, as far as it may be a type or a qualifier.
+  std::map<std::string, std::string> aliases;
   /// Behind the last kernel.
   std::vector<SourceDirective> unused;
 };

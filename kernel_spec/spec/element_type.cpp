@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/spec/element_type.h"
 
+#include "kernel_spec/spec/spec_object.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -8,11 +9,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <sstream>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace swr::kernel_spec {
 namespace {
@@ -80,28 +83,32 @@ namespace {
 using enum NumberKind;
 using Spellings = std::span<const std::pair<NumberKind, std::string_view>>;
 
+/// Whole numbers in C's words are here as whole_number_name() spells them.
 constexpr std::pair<NumberKind, std::string_view> kScalars[]{
-    {i8, "|char|signed char|int8|int8_t|"},
-    {u8, "|unsigned char|uchar|uint8|uint8_t|bool|"},
+    {i8, "|char|int8|int8_t|"},
+    {u8, "|unsigned char|uchar|uint8|uint8_t|bool|byte|__nv_fp8_storage_t|"},
     {i16, "|short|int16|int16_t|"},
     {u16, "|unsigned short|ushort|uint16|uint16_t|"},
-    {i32, "|int|signed int|int32|int32_t|"},
-    {u32, "|unsigned int|unsigned|uint|uint32|uint32_t|"},
-    {i64, "|long|long long|longlong|int64|int64_t|"},
-    {u64, "|unsigned long|unsigned long long|ulong|ulonglong|uint64|uint64_t|size_t|"},
+    {i32, "|int|int32|int32_t|"},
+    {u32, "|unsigned int|uint|uint32|uint32_t|"},
+    {i64, "|long|longlong|int64|int64_t|ptrdiff_t|intptr_t|"},
+    {u64, "|unsigned long|ulong|ulonglong|uint64|uint64_t|size_t|uintptr_t|"},
     {f32, "|float|float32|"},
     {f64, "|double|float64|"},
-    {f16, "|half|__half|half_t|float16|"},
-    {bf16, "|bfloat16|__nv_bfloat16|nv_bfloat16|"},
+    {f16, "|half|__half|nv_half|half_t|__half_raw|float16|float16_t|"},
+    {bf16, "|bfloat16|__nv_bfloat16|nv_bfloat16|bfloat16_t|__nv_bfloat16_raw|"},
     {e4m3, "|__nv_fp8_e4m3|float8_e4m3fn|"},
     {e5m2, "|__nv_fp8_e5m2|float8_e5m2|"}};
 
-/// Of two equal parts.
 constexpr std::pair<NumberKind, std::string_view> kPairs[]{
     {f32, "|cuComplex|cuFloatComplex|complex64|complex<float>|"},
     {f64, "|cuDoubleComplex|complex128|complex<double>|"},
     {f16, "|complex<half>|complex<__half>|"},
-    {bf16, "|__nv_bfloat162|nv_bfloat162|"}};
+    {bf16, "|__nv_bfloat162|nv_bfloat162|complex<__nv_bfloat16>|"},
+    {e4m3, "|__nv_fp8x2_e4m3|"},
+    {e5m2, "|__nv_fp8x2_e5m2|"}};
+constexpr std::pair<NumberKind, std::string_view> kFours[]{{e4m3, "|__nv_fp8x4_e4m3|"},
+                                                           {e5m2, "|__nv_fp8x4_e5m2|"}};
 
 std::optional<NumberKind> kind_spelt(std::string_view name, Spellings spellings) {
   const std::string marked = "|" + std::string(name) + "|";
@@ -111,22 +118,54 @@ std::optional<NumberKind> kind_spelt(std::string_view name, Spellings spellings)
   return is_one ? std::optional(found->first) : std::nullopt;
 }
 
-/// Without const, restrict and pointers, words apart by one space.
-std::string plain_name(const std::string& name) {
-  std::string text = name;
-  for (char& c : text) {
-    c = c == '*' || c == '&' ? ' ' : c;
+/// "unsigned long" of "long unsigned int", as C allows the words in any order; empty for others.
+std::string whole_number_name(const std::vector<std::string>& words) {
+  const auto has = [&](const char* word) { return std::ranges::count(words, word) > 0; };
+  static const std::set<std::string, std::less<>> kWords{"signed", "unsigned", "char",
+                                                         "short",  "int",      "long"};
+  if (words.empty() ||
+      !std::ranges::all_of(words, [](const auto& word) { return kWords.contains(word); })) {
+    return "";
   }
-  std::istringstream words(text);
-  std::string plain;
-  for (std::string word; words >> word;) {
-    const std::size_t space = word.rfind("::");
-    word.erase(0, space == word.npos ? 0 : space + 2);  // Of std:: and the like.
-    if (word != "const" && word != "__restrict__" && word != "volatile") {
-      plain += (plain.empty() ? "" : " ") + word;
+  const char* const size = has("char")    ? "char"
+                           : has("short") ? "short"
+                           : has("long")  ? "long"
+                                          : "int";
+  return (has("unsigned") ? "unsigned " : "") + std::string(size);
+}
+
+/// Without qualifiers, pointers, bounds of arrays and namespaces; blanks between words alone.
+std::string plain_name(const std::string& name) {
+  std::string text = name.substr(0, name.find('['));
+  for (auto at = text.find("::"); at != text.npos; at = text.find("::")) {
+    std::size_t begin = at;
+    while (begin > 0 && is_name_character(text[begin - 1])) {
+      --begin;
+    }
+    text.erase(begin, at + 2 - begin);
+  }
+  std::ranges::replace_if(
+      text, [](char c) { return c == '*' || c == '&'; }, ' ');
+  static const std::set<std::string, std::less<>> kQualifiers{
+      "const", "volatile", "restrict", "__restrict", "__restrict__", "__grid_constant__"};
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) {
+    if (!kQualifiers.contains(word)) {
+      words.push_back(word);
     }
   }
-  return plain;
+  std::string plain = whole_number_name(words);
+  if (plain.empty()) {
+    for (const std::string& word : words) {
+      const bool is_apart =
+          !plain.empty() && is_name_character(plain.back()) && is_name_character(word.front());
+      plain += (is_apart ? " " : "") + word;
+    }
+  }
+  // Of CUDA 13's double4_32a and the like: how they are aligned.
+  const bool is_aligned = plain.ends_with("_16a") || plain.ends_with("_32a");
+  return is_aligned ? plain.substr(0, plain.size() - 4) : plain;
 }
 
 /// Of "struct<24>"; 0 where it is none.
@@ -180,7 +219,12 @@ std::size_t ElementType::lane_bytes() const {
 }
 
 ElementType element_type(const std::string& name) {
-  const std::string plain = plain_name(name);
+  if (std::ranges::count_if(name, [](char c) { return c == '*' || c == '['; }) > 1) {
+    throw Error(ErrorCode::invalid_argument,
+                "'" + name + "' points to pointers, which swr has no values for; pass one vector");
+  }
+  constexpr std::size_t kLongest = 512;
+  const std::string plain = name.size() <= kLongest ? plain_name(name) : "";
   if (const auto scalar = kind_spelt(plain, kScalars)) {
     return {*scalar, 1};
   }
@@ -192,6 +236,9 @@ ElementType element_type(const std::string& name) {
   }
   if (const auto part = kind_spelt(plain, kPairs)) {
     return {*part, 2};
+  }
+  if (const auto part = kind_spelt(plain, kFours)) {
+    return {*part, 4};
   }
   if (const int bytes = structure_bytes(plain); bytes > 0) {
     return {NumberKind::u8, bytes};

@@ -346,8 +346,16 @@ PlannedStep KernelPlan::planned(const KernelStep& step, const std::string& where
 void KernelPlan::read_sources() {
   const SpecFolder folder(spec_.folder);
   std::string defined;  // A macro may name a header.
-  for (const auto& [name, text] : spec_.defines) {
+  const auto define = [&](const std::string& name, const std::string& text) {
     defined.append("#define ").append(name).append(" ").append(text).append("\n");
+  };
+  for (const auto& [name, text] : spec_.defines) {
+    define(name, text);
+  }
+  for (const KernelParameter& parameter : spec_.parameters) {
+    for (const std::string& value : parameter.values) {
+      define(parameter.name, value);
+    }
   }
   const auto headers_of = [&](const std::string& file, const std::string& text) {
     return headers_below(folder, file, defined + text, spec_.include_folders);
@@ -355,9 +363,11 @@ void KernelPlan::read_sources() {
   if (spec_.source.empty()) {
     spec_.source = folder.read(spec_.source_file, kMostSourceBytes);
   }
+  spec_.source = source_text(spec_.source_file, spec_.source);
   files_.headers = headers_of(spec_.source_file, spec_.source);
   if (!spec_.reference_file.empty()) {
-    files_.reference_source = folder.read(spec_.reference_file, kMostSourceBytes);
+    files_.reference_source =
+        source_text(spec_.reference_file, folder.read(spec_.reference_file, kMostSourceBytes));
     files_.reference_headers = headers_of(spec_.reference_file, files_.reference_source);
   }
   for (PlannedArgument& argument : arguments_) {

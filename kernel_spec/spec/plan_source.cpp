@@ -66,91 +66,147 @@ struct StandIn {
   std::string_view of;
 };
 constexpr std::array kStandIns{
+    StandIn{"algorithm", "__algorithm_"},
     StandIn{"array", "array"},
     StandIn{"assert.h", ""},
+    StandIn{"atomic", "atomic"},
     StandIn{"bit", "bit"},
+    StandIn{"bitset", "bitset"},
     StandIn{"cassert", ""},
     StandIn{"cfloat", "cfloat"},
+    StandIn{"chrono", "chrono"},
+    StandIn{"cinttypes", "cstdint"},
     StandIn{"climits", "climits"},
     StandIn{"cmath", "cmath"},
     StandIn{"complex", "complex"},
     StandIn{"concepts", "concepts"},
+    StandIn{"cstdarg", ""},
     StandIn{"cstddef", "cstddef"},
     StandIn{"cstdint", "cstdint"},
     StandIn{"cstdio", ""},
     StandIn{"cstdlib", "cstdlib"},
     StandIn{"cstring", "cstring"},
+    StandIn{"ctime", "ctime"},
+    StandIn{"expected", "expected"},
     StandIn{"float.h", "cfloat"},
     StandIn{"functional", "functional"},
     StandIn{"initializer_list", "initializer_list"},
+    StandIn{"inttypes.h", "cstdint"},
     StandIn{"iterator", "iterator"},
+    StandIn{"latch", "latch"},
     StandIn{"limits", "limits"},
     StandIn{"limits.h", "climits"},
     StandIn{"math.h", "cmath"},
+    StandIn{"mdspan", "mdspan"},
+    StandIn{"memory", "memory"},
+    StandIn{"new", ""},
+    StandIn{"numbers", "numbers"},
     StandIn{"numeric", "numeric"},
+    StandIn{"optional", "optional"},
+    StandIn{"ranges", "ranges"},
+    StandIn{"ratio", "ratio"},
+    StandIn{"span", "span"},
+    StandIn{"stdarg.h", ""},
+    StandIn{"stdbool.h", ""},
     StandIn{"stddef.h", "cstddef"},
     StandIn{"stdint.h", "cstdint"},
     StandIn{"stdio.h", ""},
     StandIn{"stdlib.h", "cstdlib"},
     StandIn{"string.h", "cstring"},
+    StandIn{"time.h", "ctime"},
     StandIn{"tuple", "tuple"},
     StandIn{"type_traits", "type_traits"},
     StandIn{"utility", "utility"},
+    StandIn{"variant", "variant"},
 };
 
-/// Macros of C that libcu++ leaves out.
+/// Macros of C and POSIX that libcu++ leaves out.
 constexpr std::string_view kFloatMacros = R"(#ifndef FLT_MAX
 #define FLT_DIG 6
 #define FLT_EPSILON 1.19209290e-7f
 #define FLT_MANT_DIG 24
 #define FLT_MAX 3.40282347e+38f
 #define FLT_MIN 1.17549435e-38f
+#define FLT_RADIX 2
+#define FLT_TRUE_MIN 1.40129846e-45f
 #define DBL_DIG 15
 #define DBL_EPSILON 2.2204460492503131e-16
 #define DBL_MANT_DIG 53
 #define DBL_MAX 1.7976931348623157e+308
 #define DBL_MIN 2.2250738585072014e-308
+#define DBL_TRUE_MIN 4.9406564584124654e-324
 #endif
 )";
-/// Of POSIX and C.
 constexpr std::string_view kMathMacros = R"(#ifndef M_PI
 #define M_E 2.7182818284590452354
+#define M_LOG2E 1.4426950408889634074
+#define M_LOG10E 0.43429448190325182765
 #define M_LN2 0.69314718055994530942
+#define M_LN10 2.30258509299404568402
 #define M_PI 3.14159265358979323846
 #define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_1_PI 0.31830988618379067154
+#define M_2_PI 0.63661977236758134308
+#define M_2_SQRTPI 1.12837916709551257390
 #define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
 #endif
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #endif
+#ifndef HUGE_VAL
+#define HUGE_VAL __longlong_as_double(0x7ff0000000000000)
+#define HUGE_VALF __int_as_float(0x7f800000)
+#endif
+)";
+constexpr std::string_view kFormatMacros = R"(#ifndef PRId64
+#define PRId32 "d"
+#define PRIu32 "u"
+#define PRIx32 "x"
+#define PRId64 "ld"
+#define PRIu64 "lu"
+#define PRIx64 "lx"
+#endif
 )";
 
-bool names_standard_header(std::string_view text) {
+std::string_view macros_of(const StandIn& one) {
+  return one.of == "cmath"                                     ? kMathMacros
+         : one.of == "cfloat"                                  ? kFloatMacros
+         : one.name == "cinttypes" || one.name == "inttypes.h" ? kFormatMacros
+                                                               : "";
+}
+
+/// True where a text names such a header, or one of CUDA's that does.
+bool needs_standard_headers(std::string_view text) {
   const auto has = [&](const std::string& part) { return text.find(part) != text.npos; };
-  return has("<cub/") || has("<thrust/") || std::ranges::any_of(kStandIns, [&](const StandIn& one) {
+  constexpr std::array kOfCuda{"<cub/",      "<thrust/",         "<cuda.h>",
+                               "\"cuda.h\"", "<cudaTypedefs.h>", "<curand"};
+  return std::ranges::any_of(kOfCuda, has) || std::ranges::any_of(kStandIns, [&](const auto& one) {
            const std::string name(one.name);
            return has("<" + name + ">") || has("\"" + name + "\"");
          });
 }
 
 /// Adds stand-ins for headers of the standard library, which NVRTC does not have, to a program that
-/// names one, or cub or thrust, which do. Each is libcu++'s header of the same name, with std:: for
-/// cuda::std::. Headers that the program has stay.
+/// needs one. Each is libcu++'s header of the same name, with std:: for cuda::std::. Headers that
+/// the program has stay.
 void add_standard_headers(KernelProgram& program) {
-  const bool is_asked = names_standard_header(program.text) ||
+  const bool is_asked = needs_standard_headers(program.text) ||
                         std::ranges::any_of(program.headers, [](const auto& header) {
-                          return names_standard_header(header.second);
+                          return needs_standard_headers(header.second);
                         });
   for (const StandIn& one : kStandIns) {
     if (is_asked && !program.headers.contains(std::string(one.name))) {
       std::string text = "#pragma once\n";
       if (!one.of.empty()) {
+        // Some of these headers have nothing but macros, and no namespace.
         text += "#include <cuda/std/" + std::string(one.of) +
-                ">\nnamespace std { using namespace cuda::std; }\n";
+                ">\nnamespace cuda { namespace std {} }\n"
+                "namespace std { using namespace cuda::std; }\n";
       }
-      text += one.of == "cmath" ? kMathMacros : one.of == "cfloat" ? kFloatMacros : "";
-      program.headers[std::string(one.name)] = std::move(text);
+      program.headers[std::string(one.name)] = text.append(macros_of(one));
     }
   }
 }
@@ -202,7 +258,19 @@ void KernelPlan::find_macros() {
 
 std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
                                const std::vector<PlannedStep>& steps) const {
-  std::string text = "#define swr_tune 1\n#define kernel_tuner 1\n";
+  std::string text = "#define swr_tune 1\n";
+  for (const auto& [name, expression] : defines_) {
+    const Value value = at_place("define " + name, [&, &bound = expression] {
+      return bound.evaluate(point.table, point.heap);
+    });
+    if (value.kind == ValueKind::list) {
+      refuse_spec("define " + name, "it is a list");
+    }
+    const std::string written =
+        value.kind == ValueKind::truth ? (value.integer != 0 ? "true" : "false") : to_string(value);
+    text += define_line(name, written);
+  }
+  text += kParametersBegin;
   for (std::size_t i = 0; i < spec_.parameters.size(); ++i) {
     const KernelParameter& parameter = spec_.parameters[i];
     const std::string& value = parameter.values[static_cast<std::size_t>(choice[i])];
@@ -224,17 +292,6 @@ std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
     text += parameter.use == ParameterUse::constant
                 ? "constexpr auto " + parameter.name + " = " + value + ";\n"
                 : define_line(parameter.name, value);
-  }
-  for (const auto& [name, expression] : defines_) {
-    const Value value = at_place("define " + name, [&, &bound = expression] {
-      return bound.evaluate(point.table, point.heap);
-    });
-    if (value.kind == ValueKind::list) {
-      refuse_spec("define " + name, "it is a list");
-    }
-    const std::string written =
-        value.kind == ValueKind::truth ? (value.integer != 0 ? "true" : "false") : to_string(value);
-    text += define_line(name, written);
   }
   return text;
 }
@@ -285,6 +342,7 @@ std::vector<std::string> KernelPlan::options(std::span<const int> choice) const 
                                  parameter.values[static_cast<std::size_t>(choice[i])]);
     }
   }
+  std::erase(all, "");
   return all;
 }
 

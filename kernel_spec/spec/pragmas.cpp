@@ -24,7 +24,9 @@ std::string constant_text(const std::string& text) {
     ValueHeap heap;
     const BoundExpression bound(Expression(text, Dialect::c), {});
     const Value value = bound.evaluate({}, heap);
-    return value.kind == ValueKind::truth ? text : to_string(value);
+    // A real one may say its type, as 0.5f does.
+    const bool stays = value.kind == ValueKind::truth || value.kind == ValueKind::real;
+    return stays ? text : to_string(value);
   } catch (const Error&) {
     return text;
   }
@@ -246,8 +248,12 @@ class DirectiveReader {
 
 class PragmaReader {
  public:
-  PragmaReader(const KernelSignature& kernel, const std::string& where)
-      : where_(where), kernel_(kernel), texts_(DirectiveReader(where).read(kernel.directives)) {}
+  PragmaReader(const KernelSignature& kernel, const std::map<std::string, std::string>& aliases,
+               const std::string& where)
+      : where_(where),
+        kernel_(kernel),
+        aliases_(aliases),
+        texts_(DirectiveReader(where).read(kernel.directives)) {}
 
   KernelSpec read() {
     spec_.dialect = SpecDialect::c;
@@ -325,7 +331,7 @@ class PragmaReader {
     if (const Named* const set = find_named(texts_.set, name)) {
       return is_type ? set->second : "(" + replaced(set->second) + ")";
     }
-    if (std::ranges::count(spec_.parameters, name, &KernelParameter::name) > 0) {
+    if (is_parameter(name)) {
       return name;
     }
     if (const Named* const type = find_named(texts_.types, name)) {
@@ -335,8 +341,11 @@ class PragmaReader {
       refuse("template parameter '" + name + "' has no value; '#pragma kernel tune(" + name +
              " = VALUES)' or set(" + name + " = VALUE) says one");
     }
-    const std::string& value =
-        texts_.types.emplace_back(name, parameter.usual.empty() ? "float" : parameter.usual).second;
+    const std::string value = parameter.usual.empty() ? "float" : type_of(parameter.usual);
+    if (name.empty()) {  // As of std::enable_if_t: a condition.
+      return value;
+    }
+    texts_.types.emplace_back(name, value);
     spec_.notes.push_back("template parameter " + name + " is " + value + "; '#pragma swr types(" +
                           name + " = TYPE)' says another");
     return value;
@@ -365,7 +374,30 @@ class PragmaReader {
       type = with_word_replaced(type, name, value);
       require_bounded(type);
     }
+    constexpr int kDeepest = 8;  // Names that stand for names.
+    for (int depth = 0; depth < kDeepest; ++depth) {
+      type = with_aliases(type);
+      require_bounded(type);
+    }
     return type;
+  }
+
+  std::string with_aliases(const std::string& type) const {
+    std::string replaced;
+    for (std::size_t at = 0, end = 0; at < type.size(); at = end) {
+      end = at + 1;
+      while (is_name_character(type[at]) && end < type.size() && is_name_character(type[end])) {
+        ++end;
+      }
+      const std::string word = type.substr(at, end - at);
+      const auto alias = aliases_.find(word);
+      replaced += alias == aliases_.end() || is_parameter(word) ? word : alias->second;
+    }
+    return replaced;
+  }
+
+  bool is_parameter(const std::string& name) const {
+    return std::ranges::count(spec_.parameters, name, &KernelParameter::name) > 0;
   }
 
   /// Whole scalars are sizes of the problem unless they have a value, others have one; pointers are
@@ -472,6 +504,7 @@ class PragmaReader {
 
   const std::string& where_;
   const KernelSignature& kernel_;
+  const std::map<std::string, std::string>& aliases_;
   PragmaTexts texts_;
   KernelSpec spec_;
 };
@@ -497,7 +530,7 @@ KernelSpec read_pragmas(const std::string& source, const std::string& where) {
   if (annotated == nullptr) {
     refuse_spec(where, "it has no line '#pragma kernel tune(NAME = VALUES)'");
   }
-  return PragmaReader(*annotated, where).read();
+  return PragmaReader(*annotated, found.aliases, where).read();
 }
 
 }  // namespace swr::kernel_spec

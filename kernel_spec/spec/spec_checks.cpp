@@ -89,9 +89,13 @@ std::string misfit(const SignatureParameter& parameter, const KernelArgument& ar
     return parameter.is_pointer() ? "is a pointer, and its argument has no size"
                                   : "is no pointer, and its argument has a size";
   }
+  // Vectors of others may be meant: bytes of anything, or numbers that are loaded together.
+  const auto is_plain = [](const ElementType& type) {
+    return type.lanes == 1 && type.bytes() >= sizeof(float);
+  };
+  const bool is_compared = !parameter.is_pointer() || (is_plain(*takes) && is_plain(*brings));
   const bool is_other = takes->bytes() != brings->bytes() || takes->is_real() != brings->is_real();
-  return !parameter.is_pointer() && is_other ? "is not of its argument's type " + argument.type
-                                             : "";
+  return is_compared && is_other ? "is not of its argument's type " + argument.type : "";
 }
 
 void require_arguments(const KernelSpec& spec, const KernelStep& step,

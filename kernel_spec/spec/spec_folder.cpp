@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <fcntl.h>
+#include <iomanip>
 #include <span>
 #include <sstream>
 #include <string_view>
@@ -87,6 +88,16 @@ std::string SpecFolder::read(const std::string& path, std::size_t most_bytes) co
   }
 }
 
+std::string source_text(const std::string& path, const std::string& text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (const auto at = text.find('\0'); at != text.npos) {
+    throw Error(ErrorCode::unreadable, "'" + path + "' is no source: its byte " +
+                                           std::to_string(at) +
+                                           " is 0; save it as UTF-8, and not as UTF-16");
+  }
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
+}
+
 std::map<std::string, std::string> headers_below(const SpecFolder& folder, const std::string& file,
                                                  const std::string& text,
                                                  const std::vector<std::string>& include_folders) {
@@ -105,7 +116,8 @@ std::map<std::string, std::string> headers_below(const SpecFolder& folder, const
           if (headers.size() == kMostHeaders) {
             refuse_spec(file, "it names more than " + std::to_string(kMostHeaders) + " headers");
           }
-          unread.emplace_back(place, headers[place] = folder.read(place, kMostSourceBytes));
+          unread.emplace_back(
+              place, headers[place] = source_text(place, folder.read(place, kMostSourceBytes)));
           break;
         }
       }
@@ -126,6 +138,40 @@ std::string_view bare(std::string_view option) {
 
 bool is_among(std::string_view name, std::span<const std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
+}
+
+bool starts_with_one_of(std::string_view name, std::span<const std::string_view> starts) {
+  return std::ranges::any_of(starts, [&](auto start) { return name.starts_with(start); });
+}
+
+/// With a value behind = or in the next word.
+constexpr std::array kKeptWithValue{"std"sv,
+                                    "maxrregcount"sv,
+                                    "define-macro"sv,
+                                    "undefine-macro"sv,
+                                    "fmad"sv,
+                                    "ftz"sv,
+                                    "prec-div"sv,
+                                    "prec-sqrt"sv,
+
+                                    "ptxas-options"sv,
+                                    "Xptxas"sv,
+                                    "D"sv,
+                                    "U"sv,
+                                    "I"sv,
+                                    "include-path"sv,
+                                    "isystem"sv,
+                                    "system-include"sv};
+
+/// Of ptxas, as far as they choose code.
+bool is_allowed_of_ptxas(std::string_view option) {
+  static constexpr std::array kLevels{"O0"sv, "O1"sv, "O2"sv, "O3"sv};
+  static constexpr std::array kStarts{"dlcm="sv, "dscm="sv, "allow-expensive-optimizations="sv};
+  return is_among(bare(option), kLevels) || (starts_with_one_of(bare(option), kStarts) &&
+                                             std::ranges::all_of(bare(option), [](char c) {
+                                               return ascii::is_alphanumeric(c) || c == '=' ||
+                                                      c == '-';
+                                             }));
 }
 
 /// What a compiler's option may be: nothing that names a file or another tool's options.
@@ -159,79 +205,146 @@ bool is_allowed_option(std::string_view option) {
     return is_name_character(c) ||
            std::string_view("=.+-*/()<>, ").find(c) != std::string_view::npos;
   };
+  constexpr std::string_view kOfPtxas = "--ptxas-options=";
   return has_value("-D", is_definition) || has_value("--define-macro=", is_definition) ||
+         has_value("-U", is_name_character) || has_value("--undefine-macro=", is_name_character) ||
          has_value("--std=", is_word) || has_value("-std=", is_word) ||
          has_value("--maxrregcount=", ascii::is_digit) ||
-         has_value("-maxrregcount=", ascii::is_digit);
+         has_value("-maxrregcount=", ascii::is_digit) ||
+         (option.starts_with(kOfPtxas) && is_allowed_of_ptxas(option.substr(kOfPtxas.size())));
 }
 
 /// What nvcc's users write and what has no meaning, or only one, for a kernel alone: levels of
-/// optimisation, the GPU, warnings, what is printed, and standards before C++17, which CUDA's
-/// headers do not bear.
+/// optimisation, the GPU, warnings, the host's compiler, the linker, what is printed or kept, and
+/// standards before C++17, which CUDA's headers do not bear.
+constexpr std::array kIgnored{"v"sv,
+                              "verbose"sv,
+                              "m64"sv,
+                              "keep"sv,
+                              "cubin"sv,
+                              "ptx"sv,
+                              "c"sv,
+                              "g"sv,
+                              "debug"sv,
+                              "fPIC"sv,
+                              "shared"sv,
+                              "res-usage"sv,
+                              "resource-usage"sv,
+                              "std=c++03"sv,
+                              "std=c++11"sv,
+                              "std=c++0x"sv,
+                              "std=c++14"sv,
+                              "std=c++98"sv,
+                              "extended-lambda"sv,
+                              "expt-relaxed-constexpr"sv,
+                              "expt-extended-lambda"sv,
+                              "allow-unsupported-compiler"sv,
+                              "forward-unknown-to-host-compiler"sv,
+                              "no-compress"sv,
+                              "src-in-ptx"sv,
+                              "source-in-ptx"sv,
+                              "err-no"sv,
+                              "display-error-number"sv,
+                              "no-display-error-number"sv,
+                              "noeh"sv};
+constexpr std::array kIgnoredWithValue{"arch"sv,
+                                       "gpu-architecture"sv,
+                                       "code"sv,
+                                       "gpu-code"sv,
+                                       "gencode"sv,
+                                       "generate-code"sv,
+                                       "Xcompiler"sv,
+                                       "compiler-options"sv,
+                                       "ccbin"sv,
+                                       "compiler-bindir"sv,
+                                       "Xlinker"sv,
+                                       "linker-options"sv,
+                                       "Xnvlink"sv,
+                                       "nvlink-options"sv,
+                                       "Xcudafe"sv,
+                                       "diag-suppress"sv,
+                                       "diag-warn"sv,
+                                       "diag-error"sv,
+                                       "Werror"sv,
+                                       "optimize"sv,
+                                       "Ofast-compile"sv,
+                                       "dopt"sv,
+                                       "threads"sv,
+                                       "t"sv,
+                                       "split-compile"sv,
+                                       "default-stream"sv,
+                                       "cudart"sv,
+                                       "library"sv,
+                                       "library-path"sv,
+                                       "keep-dir"sv,
+                                       "brief-diagnostics"sv,
+                                       "m"sv,
+                                       "machine"sv,
+                                       "x"sv};
+constexpr std::array kIgnoredStarts{"O"sv, "W"sv, "j"sv, "l"sv, "L"sv};
+
 bool is_without_effect(std::string_view option) {
-  static constexpr std::array kWhole{
-      "O"sv,         "O0"sv,        "O1"sv,        "O2"sv,        "O3"sv,        "v"sv,
-      "verbose"sv,   "m64"sv,       "keep"sv,      "cubin"sv,     "ptx"sv,       "c"sv,
-      "g"sv,         "fPIC"sv,      "shared"sv,    "res-usage"sv, "std=c++03"sv, "std=c++11"sv,
-      "std=c++0x"sv, "std=c++14"sv, "std=c++98"sv, "Xptxas=-v"sv, "Xptxas=-O3"sv};
-  static constexpr std::array kStarts{"arch="sv,
-                                      "gpu-architecture="sv,
-                                      "code="sv,
-                                      "gencode="sv,
-                                      "generate-code="sv,
-                                      "gpu-code="sv,
-                                      "Xcompiler="sv,
-                                      "ccbin="sv,
-                                      "optimize="sv,
-                                      "threads="sv,
-                                      "j"sv,
-                                      "W"sv,
-                                      "Xcudafe="sv,
-                                      "diag-suppress="sv,
-                                      "extended-lambda"sv,
-                                      "expt-relaxed-constexpr"sv,
-                                      "expt-extended-lambda"sv,
-                                      "allow-unsupported-compiler"sv,
-                                      "resource-usage"sv,
-                                      "compiler-options=-W"sv,
-                                      "ptxas-options=-v"sv,
-                                      "Xptxas=--warn-on-spills"sv,
-                                      "Xptxas=-v,-O3"sv};
   const std::string_view name = bare(option);
+  const std::string_view before_value = name.substr(0, name.find('='));
   return option.starts_with('-') &&
-         (is_among(name, kWhole) ||
-          std::ranges::any_of(kStarts, [&](auto start) { return name.starts_with(start); }));
+         (is_among(name, kIgnored) || is_among(before_value, kIgnoredWithValue) ||
+          (!is_allowed_option(option) && starts_with_one_of(name, kIgnoredStarts)));
 }
 
 /// Each option in one part: "-I", "inc" and "-I inc" become "-Iinc", "-arch sm_90" "-arch=sm_90".
 std::vector<std::string> in_one_part(const std::vector<std::string>& options) {
-  static constexpr std::array kTakeNext{
-      "arch"sv,         "gpu-architecture"sv, "gencode"sv,       "generate-code"sv, "code"sv,
-      "gpu-code"sv,     "Xptxas"sv,           "ptxas-options"sv, "Xcompiler"sv,     "std"sv,
-      "maxrregcount"sv, "define-macro"sv,     "Xcudafe"sv,       "diag-suppress"sv, "ccbin"sv};
   std::vector<std::string> parts;
   for (const std::string& option : options) {
-    // A definition may have blanks of its own.
+    // A definition may have blanks of its own, and so may what belongs to the option before.
     const bool is_definition = option.starts_with("-D") && option.size() > 2 && option[2] != ' ';
+    const bool is_whole = is_definition || !option.starts_with('-');
     std::istringstream words(option);
-    for (std::string word; !is_definition && words >> word;) {
+    for (std::string word; !is_whole && words >> std::quoted(word);) {
       parts.push_back(word);
     }
-    if (is_definition) {
+    if (is_whole && option.find_first_not_of(' ') != option.npos) {
       parts.push_back(option);
     }
   }
   std::vector<std::string> joined;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool has_next = i + 1 < parts.size();
+    const std::string_view name = bare(parts[i]);
+    const bool takes_value = is_among(name, kKeptWithValue) || is_among(name, kIgnoredWithValue);
+    // Only what is another tool's has a value that is an option.
+    const bool has_next =
+        i + 1 < parts.size() &&
+        (!parts[i + 1].starts_with('-') || name.starts_with('X') || name.ends_with("options"));
     joined.push_back(parts[i]);
-    if (has_next && is_among(bare(parts[i]), kTakeNext)) {
-      joined.back() += "=" + parts[++i];
-    } else if (has_next && (parts[i] == "-I" || parts[i] == "-D")) {
-      joined.back() += parts[++i];
+    if (takes_value && parts[i].starts_with('-') && has_next) {
+      joined.back() += (name.size() == 1 && ascii::is_upper(name[0]) ? "" : "=") + parts[++i];
     }
   }
   return joined;
+}
+
+/// "-Iinc", "--include-path=inc": the folder; empty for others.
+std::string include_folder(const std::string& option) {
+  for (const std::string_view start : {"-I="sv, "-I"sv, "--include-path="sv, "-isystem="sv}) {
+    if (option.starts_with(start)) {
+      return option.substr(start.size());
+    }
+  }
+  return "";
+}
+
+/// Options for ptxas, each in one of its own, without what it only prints.
+std::vector<std::string> of_ptxas(const std::string& option) {
+  const bool is_one =
+      bare(option).starts_with("Xptxas=") || bare(option).starts_with("ptxas-options=");
+  std::vector<std::string> all;
+  std::istringstream parts(is_one ? option.substr(option.find('=') + 1) : "");
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::string_view name = bare(part);
+    if (name != "v" && name != "verbose" && name != "O3" && !name.starts_with("warn-")) {
+      all.push_back("--ptxas-options=" + part);
+    }
+  }
+  return is_one ? all : std::vector{option};
 }
 
 }  // namespace
@@ -243,11 +356,12 @@ void read_compiler_options(KernelSpec& spec) {
     if (const auto gnu = option.find("std=gnu++"); gnu == 1 || gnu == 2) {
       option.replace(gnu + 4, 3, "c");
     }
-    const std::string folder = option.starts_with("-I") ? option.substr(2) : "";
-    if (is_without_effect(option)) {
+    const std::string folder = include_folder(option);
+    const std::vector<std::string> parts = of_ptxas(option);
+    if (is_without_effect(option) || parts.empty()) {
       ignored += (ignored.empty() ? "" : ", ") + option;
     } else if (folder.empty() || folder.front() == '/' || folder.find("..") != folder.npos) {
-      kept.push_back(option);
+      kept.insert(kept.end(), parts.begin(), parts.end());
     } else if (folder != "." && folder != "./") {
       spec.include_folders.push_back(folder);
     }
@@ -258,9 +372,13 @@ void read_compiler_options(KernelSpec& spec) {
   }
 }
 
+/// A parameter may also be an option, or none.
 std::string with_option_value(const std::string& option, const std::string& parameter,
                               const std::string& value) {
-  const auto equals = option.find('=');
+  const auto equals = option.starts_with('-') ? option.find('=') : option.npos;
+  if (option == parameter) {
+    return is_without_effect(value) ? "" : value;
+  }
   if (equals == option.npos || option.starts_with("-D") || option.starts_with("--define")) {
     return option;
   }
@@ -281,7 +399,7 @@ void require_option(const std::string& option, const KernelSpec& spec) {
     all = with_values.empty() ? all : with_values;
   }
   for (const std::string& one : all) {
-    if (!is_allowed_option(one)) {
+    if (!one.empty() && !is_allowed_option(one)) {
       refuse_spec(spec.name,
                   "the compiler's option '" + one +
                       "' is not allowed in a spec; docs/kernels.md lists those that are");

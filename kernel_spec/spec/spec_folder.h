@@ -35,6 +35,10 @@ class SpecFolder {
   FileDescriptor descriptor_;
 };
 
+/// Of a source or a header, without a byte order mark, which NVRTC takes for a word.
+/// Throws: Error{unreadable} for a byte of 0, where NVRTC would stop reading.
+std::string source_text(const std::string& path, const std::string& text);
+
 // The headers that a source may include from its spec's folder.
 
 /// Texts by path below the spec's folder: what `text`, the file `file`, names in its directives,

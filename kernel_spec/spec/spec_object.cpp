@@ -109,6 +109,9 @@ std::vector<std::string> SpecObject::texts(const char* key) const {
   if (!has(key)) {
     return all;
   }
+  if (at(key).is_string()) {
+    return {at(key).get<std::string>()};
+  }
   if (!at(key).is_array()) {
     refuse_spec(place(key), "it must be a list of texts");
   }

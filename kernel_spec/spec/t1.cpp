@@ -72,7 +72,11 @@ class T1Reader {
 
   void read_general() {
     const std::string language = kernel_.text_or("Language", "CUDA");
-    if (language != "CUDA") {
+    // Kernel Tuner's names of what runs CUDA.
+    const std::string known = "|cuda|cupy|nvcuda|";
+    std::string lower = language;
+    std::ranges::transform(lower, lower.begin(), ascii::lower);
+    if (known.find("|" + lower + "|") == known.npos) {
       refuse_spec(kernel_.place("Language"), "swr tunes CUDA, not " + language);
     }
     spec_.source_file = kernel_.text("KernelFile");
@@ -375,7 +379,10 @@ class T1Reader {
     const std::string type = object.text_or("MemType", "");
     argument.is_constant = memory == "Symbol" || type == "Constant";
     if (memory != "Scalar") {
-      argument.size = over_values(object.expression_or("Size", "1"));
+      if (!object.has("Size")) {
+        refuse_spec(object.where(), argument.name + " needs 'Size', as all vectors do");
+      }
+      argument.size = over_values(object.expression_or("Size", ""));
     }
     const std::string access = object.text_or("AccessType", "ReadOnly");
     argument.is_output =

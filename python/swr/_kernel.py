@@ -220,7 +220,8 @@ class Kernel:
     def _asked(self, sizes: Mapping[str, Union[int, Iterable[int]]]) -> list[str]:
         options = []
         for name, values in sizes.items():
-            texts = [str(value) for value in ([values] if isinstance(values, int) else values)]
+            plain = _plain(values, name)
+            texts = [str(value) for value in (plain if isinstance(plain, list) else [plain])]
             options += ["--arg", f"{name}={','.join(texts)}"]
         return options
 
@@ -259,10 +260,11 @@ class KernelAnswer:
 
 def _replace(path: pathlib.Path, text: str) -> None:
     """Whole or not at all: another process may be writing the same."""
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+    data = text.encode("utf-8", "surrogateescape")  # Sources may have bytes of another encoding.
+    if path.exists() and path.read_bytes() == data:
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
+    beside.write_bytes(data)
     beside.replace(path)
 
 
@@ -316,9 +318,11 @@ def _text_of(source: Union[str, "os.PathLike[str]"], beside: pathlib.Path, usual
     """Name and text of a source: of the file that is named, or the text itself."""
     if isinstance(source, str) and "\n" in source:
         return usual, source
+    if not isinstance(source, (str, os.PathLike)):
+        raise Error("invalid_argument", f"source must be a path or a text, not {type(source).__name__}")
     path = beside / source
     try:
-        return path.name, path.read_text(encoding="utf-8")
+        return path.name, path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise Error("not_found", f"{path} cannot be read: {error.strerror}") from error
 
@@ -329,8 +333,8 @@ def _plain(value: Any, where: str) -> Any:
         return {str(key): _plain(one, f"{where}[{key!r}]") for key, one in value.items()}
     if isinstance(value, (list, tuple, range)):
         return [_plain(one, f"{where}[{place}]") for place, one in enumerate(value)]
-    if callable(getattr(value, "item", None)):  # A number of NumPy's.
-        value = value.item()
+    if callable(getattr(value, "tolist", None)):  # NumPy's numbers and arrays.
+        return _plain(value.tolist(), where)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -370,6 +374,9 @@ def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, A
     """
     caller = pathlib.Path(inspect.stack()[1].filename)
     beside = caller.parent if caller.exists() else pathlib.Path.cwd()
+    for word, value in (("reference", reference), ("problem", problem)):
+        if not isinstance(value, (Mapping, type(None))):
+            raise Error("invalid_argument", f"{word} must be a dict, as spec files have it, not {type(value).__name__}")
 
     def made(function: Callable[..., Any]) -> Kernel:
         name = function.__name__
@@ -380,7 +387,7 @@ def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, A
                             "swr.texture(), swr.scalar() or swr.size(), which says what the kernel takes")
         file, text = _text_of(source, beside, f"{name}.cu")
         files = {file: text}
-        for header in headers:
+        for header in [headers] if isinstance(headers, (str, os.PathLike)) else headers:
             files[os.fspath(header)] = _text_of(header, beside, "")[1]
         sizes = {parameter: argument.usual for parameter, argument in described.items()
                  if argument.usual is not None}

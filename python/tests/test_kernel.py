@@ -104,6 +104,10 @@ class OwnKernel(unittest.TestCase):
 
         self.assertEqual(described(constraints="block_size_x > 64")["constraints"], ["block_size_x > 64"])
         self.assertEqual(described(parameters={"a": range(2), "b": (1, 2.5)})["parameters"], {"a": [0, 1], "b": [1, 2.5]})
+        array = types.SimpleNamespace(tolist=lambda: [64, 128])  # As NumPy's.
+        self.assertEqual(described(parameters={"a": array})["parameters"], {"a": [64, 128]})
+        self.assertIn("reference must be a dict", refused(reference="naive.cu"))
+        self.assertIn("problem must be a dict", refused(problem=["n"]))
         self.assertIn("constraints[0]: functions cannot be in a spec", refused(constraints=[lambda p: True]))
         self.assertIn("constraints: functions cannot be in a spec", refused(constraints=lambda p: True))
         self.assertIn("parameters['a']: sets have no order", refused(parameters={"a": {1, 2}}))
@@ -187,6 +191,15 @@ class OwnKernel(unittest.TestCase):
                 blur_of().packed(arguments)
             self.assertIn(words, str(caught.exception))
 
+    def test_a_source_may_be_of_another_encoding(self):
+        (self.folder / "latin.cu").write_bytes(b"// \xf6\n" + SOURCE.encode())
+
+        @swr.kernel(self.folder / "latin.cu", parameters={"block_size_x": [64]}, block="block_size_x", grid=1)
+        def blur(out=swr.array("float32", "n", output=True), source=swr.array("float32", "n"), n=swr.size(9)):
+            pass
+        self.assertEqual(blur.write(self.folder / "out").with_name("latin.cu").read_bytes(),
+                         (self.folder / "latin.cu").read_bytes())
+
     def test_what_no_kernel_can_be_is_refused(self):
         with self.assertRaises(swr.Error) as caught:
             @swr.kernel(SOURCE, parameters={}, block=1, grid=1)
@@ -196,6 +209,10 @@ class OwnKernel(unittest.TestCase):
         with self.assertRaises(swr.Error) as caught:
             swr.kernel("absent.cu", parameters={}, block=1, grid=1)(lambda: None)
         self.assertEqual(caught.exception.code, "not_found")
+        with self.assertRaisesRegex(swr.Error, "source must be a path or a text, not bytes"):
+            swr.kernel(b"absent.cu", parameters={}, block=1, grid=1)(lambda: None)
+        with self.assertRaisesRegex(swr.Error, "n: it must be text"):
+            blur_of().space(gpu="h200", n=object())
         with self.assertRaises(swr.Error) as caught:
             blur_of(options=["--pre-include=x"]).best(swr.profiled_device("h200"))
         self.assertIn("is not allowed in a spec", str(caught.exception))

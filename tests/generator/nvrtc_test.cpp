@@ -181,6 +181,9 @@ TEST(CompileLog, SaysWhatToDoAndEachLineOnce) {
             "k.cu(9): error: identifier \"cudaFree\" is undefined; code for the host belongs "
             "between #ifndef swr_tune and #endif: swr compiles kernels alone");
   EXPECT_EQ(host.substr(host.find('\n') + 1), "x");
+  EXPECT_NE(failure_text("__nv_name_map(2): error: identifier \"k\" is undefined")
+                .find("has no kernel of this name"),
+            std::string::npos);
   EXPECT_NE(failure_text("k.cu(4): error: texture is not a template").find("cudaTextureObject_t"),
             std::string::npos);
   EXPECT_NE(failure_text("cccl/thrust/system/x.h(1): error: A function").find("block_reduce.cuh"),

@@ -47,6 +47,15 @@ TEST(Expression, HasTheOperatorsOfPublishedFiles) {
   EXPECT_EQ(text_of("sum(v * v for v in range(4)) + math.log2(8) + np.ceil(0.5)"), "18.0");
   EXPECT_EQ(text_of("lambda p: p[\"n\"] - p['block_size_x']"), text_of("n - block_size_x"));
   EXPECT_EQ(text_of("lambda n, block_size_x: n - block_size_x"), text_of("n - block_size_x"));
+  EXPECT_EQ(text_of("n in {10, 1000} and n not in {2, 4}"), text_of("n in [10, 1000]"));
+  EXPECT_THAT(error_of("len({1, 1})"), HasSubstr("'{' stands where a value is expected"));
+  EXPECT_EQ(text_of("math.log2(8).is_integer() and not (7 / 2).is_integer()"), "True");
+  EXPECT_THAT(error_of("is_integer(n)"), HasSubstr("there is no function 'is_integer'"));
+  EXPECT_EQ(text_of("0b101 + 0o17 + 1_000"), "1020");
+  EXPECT_EQ(text_of("64u + 0x10UL + 0.5f", Dialect::c), "80.5");
+  EXPECT_EQ(text_of("divmod(-7, 2) + tuple(sorted([3, 1]))"), "[-4, 1, 1, 3]");
+  EXPECT_EQ(text_of("np.prod([2, 3]) + math.log10(100) + math.log(8, 2) + math.trunc(-1.5)"),
+            "10.0");
 }
 
 TEST(Expression, OverWholeNumbersIsAProgram) {
@@ -80,7 +89,7 @@ TEST(Expression, SaysWhereWhatCannotBeReadIs) {
   EXPECT_THAT(error_of("3 << 62"), HasSubstr("more than 64 bits"));
   EXPECT_THAT(error_of("n & 0.5"), HasSubstr("& does not take"));
   EXPECT_THAT(error_of("__import__('os')"), HasSubstr("there is no function '__import__'"));
-  EXPECT_THAT(error_of("n.real"), HasSubstr("column 2: '.' is no operator"));
+  EXPECT_THAT(error_of("n.real"), HasSubstr("column 3: there is one method, is_integer()"));
   EXPECT_THAT(error_of("lambda n"), HasSubstr("':' is missing"));
   EXPECT_THAT(error_of("1 + lambda"), HasSubstr("'lambda' stands where a value"));
   EXPECT_THAT(error_of("007"), HasSubstr("begins with 0"));
@@ -234,6 +243,22 @@ TEST_F(Pragmas, KernelsAreFoundWhereverCppHasThem) {
   EXPECT_EQ(entry("namespace a {\n", "namespace {\ninline namespace c {\n__global__ void scale"),
             "a::c::scale");
   EXPECT_EQ(entry("extern \"C\" {\n", "__global__ void scale"), "scale");
+  EXPECT_EQ(entry("namespace [[deprecated]] a __attribute__((visibility(\"default\"))) {\n",
+                  "__global__ void scale"),
+            "a::scale");
+  EXPECT_EQ(entry("",
+                  "__global__ void scale(float* out, const float* in, int rows) "
+                  "__launch_bounds__(64);\n__global__ void scale"),
+            "scale");
+  EXPECT_EQ(entry("", "__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(64) scale"),
+            "scale");
+  EXPECT_EQ(entry("",
+                  "template <int A = (1 << 4), bool L = (4 > 3), int B = 2>\n"
+                  "__global__ void scale"),
+            "scale<(1 << 4), (4 > 3), 2>");
+  EXPECT_EQ(
+      entry("", "template <typename T, typename = If<sizeof(T) == 4>>\n__global__ void scale"),
+      "scale<float, If<sizeof(float) == 4>>");
   EXPECT_EQ(entry("", "template <class T = double, int lanes = (3 > 2)>\n__global__ void scale"),
             "scale<double, lanes>");
 }
@@ -282,12 +307,52 @@ TEST_F(Pragmas, ScalarsThatAreNoSizesHaveValues) {
               HasSubstr("has a size and a value"));
 }
 
+TEST_F(Pragmas, AttributesWithoutAnEndTakeNoTime) {
+  std::string open;
+  for (int i = 0; i < 100'000; ++i) {
+    open += "[[";
+  }
+  EXPECT_EQ(kernels_of("namespace " + open + "a { __global__ void f(); }\n", "k.cu").kernels.size(),
+            1U);
+}
+
+TEST_F(Pragmas, NamesOfTypesAreLookedUp) {
+  const auto types = [&](const std::string& before) {
+    const KernelSpec spec =
+        read(before + kPragmas + "__global__ void scale(R* OUT out, const R* OUT in, I rows) {}\n");
+    return spec.arguments[0].type + "; " + spec.arguments[2].type;
+  };
+  EXPECT_EQ(types("#define OUT __restrict__\n#define R float\nusing I = int;\n"),
+            "float* __restrict__; int");
+  EXPECT_EQ(types("#define OUT\ntypedef long long int J;\ntypedef J I;\nusing R = double;\n"),
+            "double* ; long long int");
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] {
+                           planned(
+                               "#define OUT\nusing I = int;\n#ifdef A\nusing R = float;\n#else\n"
+                               "using R = double;\n#endif\n" +
+                               std::string(kPragmas) +
+                               "__global__ void scale(R* out, const R* in, I rows) {}\n");
+                         }),
+              HasSubstr("'R*' is no type of an argument"))
+      << "what a condition decides is asked";
+  const KernelSpec tuned =
+      read("#ifndef R\n#define R float\n#endif\n#pragma kernel tune(R = float, half)\n" +
+           std::string(kPragmas) + "__global__ void scale(R* out, const R* in, int rows) {}\n");
+  EXPECT_EQ(tuned.arguments[0].type, "R*") << "a parameter names it";
+}
+
 TEST_F(Pragmas, ValuesAreConstantsOfC) {
   const KernelSpec spec =
       read("#pragma kernel tune(a = 1 << 4, 2 * 32, default(0x10), \"x, y\", Tile<8, 4>, float)\n" +
            std::string(kPragmas) + kKernel);
   EXPECT_THAT(spec.parameters[0].values, ElementsAre("16", "64", "x, y", "Tile<8, 4>", "float"));
   EXPECT_EQ(spec.parameters[0].usual, "16");
+  EXPECT_THAT(read("#pragma kernel tune(a = 64u, 0.5f)\n" + std::string(kPragmas) + kKernel)
+                  .parameters[0]
+                  .values,
+              ElementsAre("64", "0.5f"))
+      << "a real number keeps its type";
   EXPECT_EQ(read("#pragma kernel tune(a = 1, 2) default(2)\n" + std::string(kPragmas) + kKernel)
                 .parameters[0]
                 .usual,

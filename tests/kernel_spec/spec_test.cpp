@@ -119,6 +119,14 @@ TEST_F(Spec, NamesTheNearestOfAnUnknownKey) {
   EXPECT_THAT(refusal(json), HasSubstr("unknown key 'paramters'; did you mean 'parameters'?"));
 }
 
+TEST_F(Spec, RefusesWholeNumbersBeyond64Bits) {
+  std::string text = small().dump();
+  text.replace(text.find("64"), 2, "18446744073709551616");
+  EXPECT_THAT(
+      message_of(ErrorCode::unreadable, [&] { read(text); }),
+      HasSubstr("has the whole number 18446744073709551616, which needs more than 64 bits"));
+}
+
 TEST_F(Spec, RefusesKeysThatAreThereTwice) {
   const std::string text = small().dump();
   EXPECT_THAT(
@@ -234,6 +242,26 @@ TEST_F(Spec, TakesSourcesOf16MiB) {
   EXPECT_THAT(refusal(small(), ErrorCode::unreadable), HasSubstr("at most 16777216 bytes"));
 }
 
+TEST_F(Spec, SourcesAreTextWithoutAByteOrderMark) {
+  const std::string mark = "\xef\xbb\xbf";
+  directory_.write("spec/h.h", mark + "#pragma once\n");
+  directory_.write("spec/f.cu", mark + "#include \"h.h\"\n" + kSource);
+  const KernelProgram program = program_of(small());
+  EXPECT_EQ(program.text.find(mark), std::string::npos);
+  EXPECT_EQ(program.headers.at("h.h"), "#pragma once\n");
+  directory_.write("spec/h.h", std::string("#\0p\0", 4));
+  EXPECT_EQ(refusal(small(), ErrorCode::unreadable),
+            "'h.h' is no source: its byte 1 is 0; save it as UTF-8, and not as UTF-16");
+}
+
+TEST_F(Spec, AParameterMayNameAHeader) {
+  directory_.write("spec/a.h", "#define MINE 1\n");
+  directory_.write("spec/f.cu", std::string("#include CHOSEN\n") + kSource);
+  Json json = small();
+  json["parameters"]["CHOSEN"] = {"\"a.h\""};
+  EXPECT_TRUE(program_of(json).headers.contains("a.h"));
+}
+
 TEST_F(Spec, TextOfASpecStaysOnItsLine) {
   Json json = small();
   for (const char* const text : {"'1\n#include \"x\"'", "'1\r2'"}) {
@@ -291,9 +319,9 @@ TEST_F(Spec, RefusesLimitsBeyondADay) {
 }
 
 TEST_F(Spec, RefusesOptionsThatReachBeyondTheKernel) {
-  for (const char* const option :
-       {"-I/etc", "--include-path=/etc", "--pre-include=/etc/hostname", "-I../x",
-        "--options-file=x", "-D", "--std=", "-DX=\"a\"", "--device-debug", "--ptxas-options=-O0"}) {
+  for (const char* const option : {"-I/etc", "--include-path=/etc", "--pre-include=/etc/hostname",
+                                   "-I../x", "--options-file=x", "-D", "--std=", "-DX=\"a\"",
+                                   "--device-debug", "--ptxas-options=-o=x"}) {
     Json json = small();
     json["options"] = {option};
     EXPECT_THAT(refusal(json), HasSubstr(option)) << option;
@@ -395,6 +423,33 @@ TEST_F(Spec, OptionsOfOtherToolsAreReadOrNoted) {
   EXPECT_THAT(refusal(json), HasSubstr("'--maxrregcount=many' is not allowed"));
 }
 
+TEST_F(Spec, OptionsHaveTheirValuesWhereNvccTakesThem) {
+  const auto kept = [&](std::initializer_list<const char*> options) {
+    Json json = small();
+    json["options"] = options;
+    return read(json.dump()).options;
+  };
+  EXPECT_THAT(kept({"-fmad false", "--ftz", "true", "-U NDEBUG", "-D", "X=1", "-maxrregcount 64"}),
+              ElementsAre("-fmad=false", "--ftz=true", "-UNDEBUG", "-DX=1", "-maxrregcount=64"));
+  EXPECT_THAT(kept({"--optimize 3", "-lcublas", "-L/usr/lib", "-cudart static", "-t 0", "-m 64",
+                    "-Xcompiler \"-Wall -O3\"", "--Werror all-warnings", "--default-stream",
+                    "legacy", "-Xptxas -v,-warn-spills", "-Xptxas=-O3,-v"}),
+              ElementsAre());
+  EXPECT_THAT(kept({"-Xptxas -v,-dlcm=cg", "--ptxas-options=-O1"}),
+              ElementsAre("--ptxas-options=-dlcm=cg", "--ptxas-options=-O1"));
+  Json json = small();
+  json["options"] = {"-I", "my inc", "--include-path=a", "-isystem b", "FAST"};
+  json["parameters"]["FAST"] = {"-O1", "--use_fast_math", ""};
+  EXPECT_THAT(read(json.dump()).include_folders, ElementsAre("my inc", "a", "b"));
+  const KernelPlan plan = planned(json);
+  Point point;
+  plan.fill(point, std::vector{10}, std::vector{0, 0});
+  EXPECT_THAT(plan.program(point, std::vector{0, 0}).options, ElementsAre());
+  EXPECT_THAT(plan.program(point, std::vector{0, 1}).options, ElementsAre("--use_fast_math"));
+  json["options"] = "--use_fast_math";
+  EXPECT_THAT(read(json.dump()).options, ElementsAre("--use_fast_math")) << "one text is a list";
+}
+
 TEST_F(Spec, StandardHeadersAreThoseOfLibcuxx) {
   const auto headers = [&](const std::string& source) {
     directory_.write("spec/f.cu", source + kSource);
@@ -403,7 +458,8 @@ TEST_F(Spec, StandardHeadersAreThoseOfLibcuxx) {
     plan.fill(point, std::vector{10}, std::vector{0});
     return plan.program(point, std::vector{0}).headers;
   };
-  EXPECT_TRUE(headers("#include <cuda_fp16.h>\n").empty());
+  EXPECT_FALSE(headers("#include <cuda_fp16.h>\n").contains("limits"));
+  EXPECT_TRUE(headers("#include <cuda.h>\n").contains("stdlib.h")) << "it includes it";
   const auto found = headers("#include <limits>\n");
   EXPECT_THAT(found.at("limits"), HasSubstr("#include <cuda/std/limits>\n"));
   EXPECT_THAT(found.at("math.h"), HasSubstr("M_PI")) << "headers that others name";
@@ -439,6 +495,21 @@ TEST_F(Spec, TypesHaveTheirNumbers) {
   EXPECT_EQ(element_type("const half2*"), (ElementType{NumberKind::f16, 2}));
   EXPECT_EQ(element_type("cuda::std::complex<double>"), (ElementType{NumberKind::f64, 2}));
   EXPECT_EQ(element_type("const struct<24>*").bytes(), 24U);
+  for (const auto& [spelt, plain] :
+       {std::pair("long long unsigned int", "uint64_t"), std::pair("short int", "short"),
+        std::pair("int unsigned", "uint32_t"), std::pair("signed", "int"),
+        std::pair("std::ptrdiff_t", "long"), std::pair("std::complex< float >", "cuComplex"),
+        std::pair("thrust::complex<cuda::std::__half>", "complex<half>"),
+        std::pair("float const* __restrict", "float"),
+        std::pair("const volatile float[16]", "float"), std::pair("nv_half2*", "half2"),
+        std::pair("double4_32a", "double4")}) {
+    EXPECT_EQ(element_type(spelt), element_type(plain)) << spelt;
+  }
+  EXPECT_EQ(element_type("__nv_fp8x4_e4m3"), (ElementType{NumberKind::e4m3, 4}));
+  for (const char* const deep : {"const float* const*", "float**", "float*[4]"}) {
+    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { element_type(deep); }),
+                HasSubstr("points to pointers"));
+  }
   for (const char* const none :
        {"struct<0>", "struct<99999>", "struct<2", "complex<int>", "half5"}) {
     EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { element_type(none); }),
@@ -620,6 +691,10 @@ TEST_F(Spec, NothingOfT1IsDroppedSilently) {
     return json;
   };
   EXPECT_EQ(planned(with("General", "Objective", "energy")).spec().objective, "energy");
+  EXPECT_EQ(planned(with("KernelSpecification", "Language", "NVCUDA")).spec().objective, "");
+  Json endless = Json::parse(kT1);
+  endless["KernelSpecification"]["Arguments"][0].erase("Size");
+  EXPECT_THAT(refusal(endless), HasSubstr("needs 'Size'"));
   Json large = with("General", "Objective", "gflops_per_s");
   large["General"]["Minimize"] = false;
   EXPECT_THAT(planned(large).spec().notes,
@@ -693,9 +768,12 @@ TEST_F(Spec, ComparesArgumentsWithTheKernel) {
   EXPECT_THAT(refusal(with("float* y, float n")), HasSubstr("is not of its argument's type int"));
   EXPECT_THAT(refusal(with("float* y, long long n")),
               HasSubstr("'n' is not of its argument's type"));
+  EXPECT_THAT(refusal(with("double* y, int n")), HasSubstr("'y' is not of its argument's type"));
+  EXPECT_THAT(refusal(with("int* y, int n")), HasSubstr("'y' is not of its argument's type"));
   for (const char* const parameters :
        {"float *__restrict__ y, const unsigned n", "float y[], int", "real* y, count n",
-        "float* y MORE", "\n#ifdef A\nfloat* y\n#endif\n, int n, int m"}) {
+        "float4* y, int n", "char* y, int n", "float* y MORE",
+        "\n#ifdef A\nfloat* y\n#endif\n, int n, int m"}) {
     EXPECT_EQ(planned(with(parameters)).arguments().size(), 2U) << parameters;
   }
   Json of_template = small();

@@ -68,11 +68,38 @@ TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
   EXPECT_EQ(space.left_out.at("mode == 'fast' or block_size_x <= 64"), 4);
 }
 
+void expect_compiles(const KernelSpec& spec) {
+  const Problem problem = kernel_problem(register_kernel(spec), {});
+  const CompiledKernel compiled =
+      Generator({}).compile(problem, default_variant(problem, limits()), 90);
+  EXPECT_GT(compiled.resources.registers_per_thread, 0);
+}
+
+TEST(UserKernel, ParametersAreNoMacrosInHeadersOfCuda) {
+  KernelSpec spec = test::scale_spec("macros");
+  spec.source = R"(
+#include <cooperative_groups.h>
+#include <cub/block/block_reduce.cuh>
+#include <mma.h>
+extern "C" __global__ void scale(float* y, const float* x, float factor, int n) {
+  const T sum = size + width + t;
+  if (threadIdx.x < n) y[0] = factor * x[0] * sum;
+}
+)";
+  for (const char* const name : {"size", "width", "t"}) {
+    spec.parameters.push_back({name, {"4"}});
+  }
+  spec.parameters.push_back({"T", {"float"}});
+  expect_compiles(spec);
+}
+
 TEST(UserKernel, CompilesWithTheHeadersOfTheStandardLibrary) {
   KernelSpec spec = test::scale_spec("standard");
   spec.source = R"(
+#include <algorithm>
 #include <array>
 #include <assert.h>
+#include <atomic>
 #include <cassert>
 #include <cfloat>
 #include <climits>
@@ -91,6 +118,9 @@ TEST(UserKernel, CompilesWithTheHeadersOfTheStandardLibrary) {
 #include <limits>
 #include <math.h>
 #include <numeric>
+#include <optional>
+#include <span>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,6 +129,7 @@ TEST(UserKernel, CompilesWithTheHeadersOfTheStandardLibrary) {
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <cub/block/block_reduce.cuh>
 #ifndef swr_tune
 #include <iostream>
@@ -115,14 +146,15 @@ extern "C" __global__ void scale(float* y, const float* x, float factor, int n) 
   std::size_t i = blockIdx.x * block_size_x + threadIdx.x;
   assert(n > 0);
   if (i < n) y[i] = factor * Reduce(storage).Sum(x[i]) + two[1] + std::sqrt(c.real()) + sum_of({1, 2})
-                  + std::get<0>(std::make_tuple(1)) + std::max(1, 2) + INFINITY;
+                  + std::get<0>(std::make_tuple(1)) + std::max(1, 2) + INFINITY + std::optional<int>(3).value();
 }
 )";
-  const Operation& standard = register_kernel(spec);
-  const Problem problem = kernel_problem(standard, {});
-  const CompiledKernel compiled =
-      Generator({}).compile(problem, default_variant(problem, limits()), 90);
-  EXPECT_GT(compiled.resources.registers_per_thread, 0);
+  expect_compiles(spec);
+  for (const char* const alone : {"climits", "cinttypes", "cuda.h"}) {
+    spec.name = "standard_" + std::string(alone, 4);
+    spec.source = "#include <" + std::string(alone) + ">\n" + test::kScaleSource;
+    expect_compiles(spec);
+  }
 }
 
 /// More than variants have room for as numbers, and values that keys need characters of.
