@@ -2,6 +2,7 @@
 #include "tuner/cli/foreign_results.h"
 
 #include "core/operation.h"
+#include "core/printable.h"
 #include "report/other_formats.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
@@ -38,8 +39,14 @@ RecordedSpace space_of_cache(const Session& session, CacheSubject& subject, cons
                 "it is a cache of Kernel Tuner, which is of one problem of one kernel: name its "
                 "--spec, the sizes with --arg, and the --gpu");
   }
-  RecordedSpace space =
-      read_t4(t4_of_cache(document, wanted.front(), choose_gpu(subject.gpu).device));
+  const DeviceInfo device = choose_gpu(subject.gpu).device;
+  const std::string measured_on = document.value("device_name", Json()).dump();
+  if (document.contains("device_name") && measured_on != Json(device.name).dump()) {
+    session.err << "swr-tune: note: the cache says that it was measured on "
+                << printable_line(measured_on) << "; its times are taken for " << device.name
+                << "\n";
+  }
+  RecordedSpace space = read_t4(t4_of_cache(document, wanted.front(), device));
   require_allowed(space);
   return space;
 }

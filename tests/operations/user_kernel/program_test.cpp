@@ -178,6 +178,9 @@ TEST_F(KernelTunerCache, IsJudgedAndStored) {
   const Arguments of_what =
       "--spec " + (kExamples / "vector_add.json").string() + " --arg n=1000 --gpu h200";
   EXPECT_EQ(json_of("judge --replay " + cache + of_what)["spaces"][0]["variants"], 13);
+  EXPECT_THAT(result_of("judge --replay " + cache + of_what + " --gpu h100").err,
+              HasSubstr("measured on \"NVIDIA H200\"; its times are taken for NVIDIA H100"));
+  EXPECT_EQ(result_of("judge --replay " + cache + of_what).err, "");
   EXPECT_THAT(run("db import --from " + cache + of_what),
               HasSubstr("stored 13 variants of vector_add n=1000 on NVIDIA H200"));
   EXPECT_THAT(run("query --json" + of_what), HasSubstr("200.0"));
