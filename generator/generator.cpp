@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "core/ascii.h"
 #include "core/header_names.h"
 #include "core/operation.h"
 #include "core/sha256.h"
+#include "core/source_words.h"
 #include "generator/compile_log.h"
 #include "generator/cubin_cache.h"
 #include "generator/expansion.h"
@@ -109,17 +109,6 @@ using namespace std::string_view_literals;
 constexpr std::array kProgramOptions{"--generate-line-info"sv, "--ptxas-options=-v"sv,
                                      "--device-as-default-execution-space"sv};
 
-bool has_word(std::string_view text, std::string_view word) {
-  const auto is_part = [](char c) { return ascii::is_alphanumeric(c) || c == '_'; };
-  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if ((at == 0 || !is_part(text[at - 1])) && (end == text.size() || !is_part(text[end]))) {
-      return true;
-    }
-  }
-  return false;
-}
-
 /// What a user's program defines as macros, of which a header of CUDA's must know nothing where a
 /// parameter is called T or size.
 class ParameterMacros {
@@ -140,7 +129,9 @@ class ParameterMacros {
   }
 
   bool are_in(std::string_view header) const {
-    return std::ranges::any_of(names_, [&](const auto& name) { return has_word(header, name); });
+    return std::ranges::any_of(names_, [&](const auto& name) {
+      return find_word(header, name, 0) != header.npos;
+    });
   }
 
   /// The outermost of such headers hides them; NVRTC has no push_macro. Without include guards of

@@ -4,6 +4,7 @@
 #include "core/embedded_file.h"
 #include "core/printable.h"
 #include "core/reject.h"
+#include "core/source_words.h"
 #include "kernel_spec/operation/user_kernel.h"
 #include "kernel_spec/spec/spec_object.h"
 
@@ -32,7 +33,7 @@ bool is_taken(const std::string& name) {
   const bool is_upper = name.size() > 1 && std::ranges::none_of(name, ascii::is_lower);
   const auto declares = [&](const EmbeddedFile& file) {
     return std::ranges::any_of(std::array{"class ", "struct ", "using "}, [&](const char* kind) {
-      return kernel_spec::find_word(file.text, kind + name, 0) != std::string_view::npos;
+      return find_word(file.text, kind + name, 0) != std::string_view::npos;
     });
   };
   return is_upper || name.starts_with("CU") || std::ranges::find(kTaken, name) != kTaken.end() ||
@@ -51,7 +52,7 @@ bool is_reserved(std::string_view name) {
       "math_errhandling sizes stream arguments pointer_to problem_of impl_ std Sizes CUstream_st";
   const bool is_of_compilers =
       name.starts_with("__") || (name.size() > 1 && name[0] == '_' && ascii::is_upper(name[1]));
-  return is_of_compilers || kernel_spec::find_word(kWords, name, 0) != std::string_view::npos;
+  return is_of_compilers || find_word(kWords, name, 0) != std::string_view::npos;
 }
 
 /// Names of arguments and sizes that headers of a program may have as macros, such as INT_MAX or N.

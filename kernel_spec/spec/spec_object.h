@@ -2,8 +2,8 @@
 // Reading objects of spec files: every key is known or refused by name.
 #pragma once
 
-#include "core/ascii.h"
 #include "core/json.h"
+#include "core/source_words.h"
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/spec/element_type.h"
 #include <swr/error.h>
@@ -17,11 +17,6 @@
 #include <vector>
 
 namespace swr::kernel_spec {
-
-// Words in texts of specs, which somebody else wrote: without regular expressions, whose syntax a
-// name may contain and whose matching recurses by the length of the text.
-
-inline bool is_name_character(char c) { return ascii::is_alphanumeric(c) || c == '_'; }
 
 /// A literal of C++ with this text, whatever it holds: how text of a spec goes into a source.
 inline std::string literal(std::string_view text) {
@@ -41,20 +36,6 @@ inline std::string literal(std::string_view text) {
     quoted += c;
   }
   return quoted + '"';
-}
-
-/// Where `word` stands from `from` on and is not part of a longer word; npos where it does not, as
-/// for a word that is empty.
-inline std::size_t find_word(std::string_view text, std::string_view word, std::size_t from) {
-  for (auto at = word.empty() ? text.npos : text.find(word, from); at != text.npos;
-       at = text.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    const bool begins = at == 0 || !is_name_character(text[at - 1]);
-    if (begins && (end == text.size() || !is_name_character(text[end]))) {
-      return at;
-    }
-  }
-  return text.npos;
 }
 
 /// The text with `by` in place of each such word.
