@@ -187,6 +187,12 @@ bool is_about_writing(int extended_code) {
   }
 }
 
+Error not_found(const std::string& file) {
+  return {
+      ErrorCode::not_found,
+      "database " + file + " does not exist; tune first, or name the file that holds the results"};
+}
+
 Error not_writable(const std::string& file, const std::string& cause) {
   return {ErrorCode::not_writable, "database " + file + " cannot be written" + cause +
                                        "; check its permissions and the space left"};
@@ -229,9 +235,7 @@ void check_file(const fs::path& path, Store::Mode mode) {
                                            failure.message() + "); check the path");
   }
   if (!exists && mode == Store::Mode::read_only) {
-    throw Error(ErrorCode::not_found,
-                "database " + path.string() +
-                    " does not exist; tune first, or name the file that holds the results");
+    throw not_found(path.string());
   }
   if (exists) {
     require_readable_file(path);
@@ -513,6 +517,9 @@ Error database_error(const SQLite::Exception& failure, const std::filesystem::pa
       }
       [[fallthrough]];
     case SQLITE_CANTOPEN:
+      if (std::error_code unknown; !fs::exists(path, unknown) && !unknown) {  // Removed since.
+        return not_found(file);
+      }
       return {ErrorCode::unreadable, "database " + file + " cannot be read" + cause +
                                          "; check its permissions and its directory's"};
     case SQLITE_CONSTRAINT:
@@ -559,6 +566,29 @@ SQLite::Database open_exclusively(const fs::path& path, Store::Content content,
       return database;
     });
   });
+}
+
+std::string newest_commit(const fs::path& path) try {
+  constexpr int kBytesOfHeader = 48;
+  constexpr int kBytesOfRegion = 32 << 10;
+  const fs::path absolute = fs::absolute(path);
+  if (!fs::is_regular_file(absolute) || !has_write_ahead_log(absolute)) {
+    return "";
+  }
+  const SQLite::Database database = open_read_only(absolute, kBusyTimeout);
+  sqlite3_file* file = nullptr;
+  void volatile* index = nullptr;
+  sqlite3_file_control(database.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (file == nullptr || file->pMethods == nullptr || file->pMethods->iVersion < 2 ||
+      file->pMethods->xShmMap(file, 0, kBytesOfRegion, 0, &index) != SQLITE_OK) {
+    return "";
+  }
+  // What somebody else half wrote meanwhile is the header of no commit.
+  std::string header(index == nullptr ? 0 : kBytesOfHeader, '\0');
+  std::copy_n(static_cast<const char volatile*>(index), header.size(), header.begin());
+  return header;
+} catch (const std::exception&) {
+  return "";
 }
 
 SQLite::Database open_in_memory() {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 namespace swr {
 
@@ -41,6 +42,12 @@ SQLite::Database open_database(const std::filesystem::path& path, Store::Mode mo
 /// as long as the connection lives. Throws: also Error{database_locked} when one has.
 SQLite::Database open_exclusively(const std::filesystem::path& path, Store::Content content,
                                   std::chrono::milliseconds busy_timeout = kBusyTimeout);
+
+/// The newest commit that readers of the file see, as the index of its write-ahead log says
+/// (SQLite, "WAL-mode File Format", 2.1): bytes that differ after each commit. Empty where no log
+/// is or nothing can be read. Opens the file for a moment: SQLite alone may, as its locks of a file
+/// end when a process closes any descriptor of it.
+std::string newest_commit(const std::filesystem::path& path);
 
 /// An empty database that lives as long as its connection.
 SQLite::Database open_in_memory();

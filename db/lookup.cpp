@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <stop_token>
+#include <string>
 #include <sys/stat.h>
 #include <thread>
 #include <utility>
@@ -23,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the file system says about a file; differs after every change that SQLite makes.
+/// What the file system says about a file. Its clock ticks in milliseconds.
 struct FileMark {
   dev_t device = 0;
   ino_t inode = 0;
@@ -45,11 +46,18 @@ FileMark mark_of(const fs::path& path) {
           {status.st_mtim.tv_sec, status.st_mtim.tv_nsec}};
 }
 
-/// The database and its write-ahead log.
-using DatabaseMark = std::array<FileMark, 2>;
+/// Differs after every change. A commit is in the log a moment before readers see it, so the files
+/// alone would hide one that was looked at meanwhile.
+struct DatabaseMark {
+  FileMark database;
+  FileMark log;
+  std::string newest_commit;
+
+  bool operator==(const DatabaseMark&) const = default;
+};
 
 DatabaseMark database_mark(const fs::path& path) {
-  return {mark_of(path), mark_of(path.string() + "-wal")};
+  return {mark_of(path), mark_of(path.string() + "-wal"), newest_commit(path)};
 }
 
 /// The same file when the program changes its folder, as daemons do.

@@ -182,6 +182,39 @@ TEST_F(LookupTest, RefreshReadsTheFileOnlyWhenItChanged) {
   EXPECT_FALSE(lookup.refresh());
 }
 
+TEST_F(LookupTest, ACommitIsSeenThatLeavesTheFilesAlike) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  // The next commits write over the log from its start.
+  const auto write_log_anew = [&] {
+    SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+        .execAndGet("PRAGMA wal_checkpoint(RESTART)");
+  };
+  write_log_anew();
+  record(problem_of(8192), measured(tile(64, 64), 10.0));
+  write_log_anew();
+  Lookup lookup(path_);
+  const fs::path log = path_.string() + "-wal";
+  const auto time = fs::last_write_time(log);
+  const auto bytes = fs::file_size(log);
+  record(problem_of(2048), measured(tile(64, 64), 10.0));
+  ASSERT_EQ(fs::file_size(log), bytes);
+  fs::last_write_time(log, time);  // As if the clock of files had not ticked meanwhile.
+  EXPECT_TRUE(lookup.refresh());
+  EXPECT_EQ(lookup.size(), 3U);
+  EXPECT_FALSE(lookup.refresh());
+}
+
+TEST_F(LookupTest, ALogThatNobodyHasOpenIsReadOnce) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const fs::path copy = directory_ / "copy.db";
+  fs::copy_file(path_, copy);
+  fs::copy_file(path_.string() + "-wal", copy.string() + "-wal");
+  Lookup lookup(copy);
+  EXPECT_EQ(lookup.size(), 1U);
+  EXPECT_FALSE(lookup.refresh());
+  EXPECT_FALSE(lookup.refresh());
+}
+
 /// A file that nobody has open, with one result.
 void write_closed(const fs::path& path, const VariantResult& result) {
   Store store(path, Store::Mode::read_write);
