@@ -12,6 +12,7 @@
 #include <SQLiteCpp/Transaction.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <fcntl.h>
@@ -62,21 +63,23 @@ std::string_view fault_of(const fs::path& companion, const fs::path& database) {
   return is_of_a_stranger(status, database) ? "is another user's" : "";
 }
 
-/// Bytes 18 and 19 of a database's header are 2 with a write-ahead log.
-bool is_of_write_ahead_mode(const fs::path& database) {
-  constexpr std::size_t kVersions = 18;
-  const std::string head = RegularFile(database).read(0, kVersions + 2);
-  return head.size() == kVersions + 2 && (head[kVersions] == 2 || head[kVersions + 1] == 2);
+/// Bytes 18 and 19 of a database's header are 2 with a write-ahead log. SQLite alone may read them:
+/// its locks of a file end when a process closes any descriptor of it.
+bool is_of_write_ahead_mode(sqlite3_file& database) {
+  std::array<char, 2> versions{};
+  return database.pMethods->xRead(&database, versions.data(), versions.size(), 18) == SQLITE_OK &&
+         (versions[0] == 2 || versions[1] == 2);
 }
 
-std::string_view fault_of_journal(const fs::path& journal, const fs::path& database) {
+/// Requires: the name that SQLite gave when it opened the journal.
+std::string_view fault_of_journal(const char* journal) {
   constexpr std::string_view kMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
   std::error_code absent;
   const std::size_t bytes = fs::file_size(journal, absent);
   if (absent || bytes == 0) {
     return "";
   }
-  if (is_of_write_ahead_mode(database)) {
+  if (is_of_write_ahead_mode(*sqlite3_database_file_object(journal))) {
     return "is not of this database, which has a write-ahead log";
   }
   // A journal's end names the file that several databases share.
@@ -95,14 +98,14 @@ fs::path without(std::string_view ending, const std::string& name) {
   return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : name;
 }
 
-int check_companions(const std::string& name, int flags) try {
+int check_companions(const char* name, int flags) try {
   const bool is_journal = (flags & SQLITE_OPEN_MAIN_JOURNAL) != 0;
   const fs::path database = without(is_journal ? kJournal : kLog, name);
   if (const auto fault = fault_of(name, database); !fault.empty()) {
     return refuse(name, fault);
   }
   if (is_journal) {
-    const auto fault = fault_of_journal(name, database);
+    const auto fault = fault_of_journal(name);
     return fault.empty() ? SQLITE_OK : refuse(name, fault);
   }
   // SQLite opens the log's index by itself, right after the log.
@@ -539,7 +542,7 @@ SQLite::Database open_database(const fs::path& path, Store::Mode mode,
     throw Error(ErrorCode::invalid_argument, "the database needs a file name");
   }
   // Absolute, so that SQLite's special names (":memory:", "file:...") are plain files here.
-  const fs::path absolute = fs::absolute(path);
+  const fs::path absolute = without_links(path);
   check_file(absolute, mode);
   return with_database_errors(path, [&] {
     return until_unlocked(busy_timeout, [&] {
@@ -568,27 +571,36 @@ SQLite::Database open_exclusively(const fs::path& path, Store::Content content,
   });
 }
 
-std::string newest_commit(const fs::path& path) try {
-  constexpr int kBytesOfHeader = 48;
-  constexpr int kBytesOfRegion = 32 << 10;
+fs::path without_links(const fs::path& path) {
+  std::error_code failure;
   const fs::path absolute = fs::absolute(path);
-  if (!fs::is_regular_file(absolute) || !has_write_ahead_log(absolute)) {
+  const fs::path real = fs::canonical(absolute, failure);
+  return failure ? absolute : real;
+}
+
+std::optional<std::string> newest_commit(const fs::path& path) try {
+  constexpr std::size_t kCommit = 16;  // Before it are a counter and flags, which recovery resets.
+  constexpr std::size_t kBytesOfCommit = 24;
+  constexpr int kBytesOfRegion = 32 << 10;
+  if (!fs::is_regular_file(path) || !has_write_ahead_log(path)) {
     return "";
   }
-  const SQLite::Database database = open_read_only(absolute, kBusyTimeout);
+  const SQLite::Database database = open_read_only(path, std::chrono::milliseconds(0));
   sqlite3_file* file = nullptr;
   void volatile* index = nullptr;
   sqlite3_file_control(database.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
   if (file == nullptr || file->pMethods == nullptr || file->pMethods->iVersion < 2 ||
-      file->pMethods->xShmMap(file, 0, kBytesOfRegion, 0, &index) != SQLITE_OK) {
-    return "";
+      file->pMethods->xShmMap == nullptr ||
+      file->pMethods->xShmMap(file, 0, kBytesOfRegion, 0, &index) != SQLITE_OK ||
+      index == nullptr) {
+    return std::nullopt;
   }
-  // What somebody else half wrote meanwhile is the header of no commit.
-  std::string header(index == nullptr ? 0 : kBytesOfHeader, '\0');
-  std::copy_n(static_cast<const char volatile*>(index), header.size(), header.begin());
-  return header;
+  // What somebody else half wrote meanwhile is no commit's.
+  std::string commit(kBytesOfCommit, '\0');
+  std::copy_n(static_cast<const char volatile*>(index) + kCommit, commit.size(), commit.begin());
+  return commit;
 } catch (const std::exception&) {
-  return "";
+  return std::nullopt;
 }
 
 SQLite::Database open_in_memory() {

@@ -43,11 +43,15 @@ SQLite::Database open_database(const std::filesystem::path& path, Store::Mode mo
 SQLite::Database open_exclusively(const std::filesystem::path& path, Store::Content content,
                                   std::chrono::milliseconds busy_timeout = kBusyTimeout);
 
+/// The file itself where the path leads over links; SQLite keeps its log beside that.
+std::filesystem::path without_links(const std::filesystem::path& path);
+
 /// The newest commit that readers of the file see, as the index of its write-ahead log says
-/// (SQLite, "WAL-mode File Format", 2.1): bytes that differ after each commit. Empty where no log
-/// is or nothing can be read. Opens the file for a moment: SQLite alone may, as its locks of a file
-/// end when a process closes any descriptor of it.
-std::string newest_commit(const std::filesystem::path& path);
+/// (SQLite, "WAL-mode File Format", 2.1): bytes that differ after each commit, empty without a log.
+/// Nothing where it cannot be told, such as while another locks the file. Opens the
+/// file for a moment: SQLite alone may, as its locks of a file end when a process closes any
+/// descriptor of it. Requires: a path without links.
+std::optional<std::string> newest_commit(const std::filesystem::path& path);
 
 /// An empty database that lives as long as its connection.
 SQLite::Database open_in_memory();

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -56,8 +57,10 @@ struct DatabaseMark {
   bool operator==(const DatabaseMark&) const = default;
 };
 
-DatabaseMark database_mark(const fs::path& path) {
-  return {mark_of(path), mark_of(path.string() + "-wal"), newest_commit(path)};
+/// `known` is the newest commit where nobody can tell now.
+DatabaseMark database_mark(const fs::path& path, const std::string& known = "") {
+  const fs::path file = without_links(path);
+  return {mark_of(file), mark_of(file.string() + "-wal"), newest_commit(file).value_or(known)};
 }
 
 /// The same file when the program changes its folder, as daemons do.
@@ -134,7 +137,7 @@ struct Lookup::Impl {
     const NoFork meanwhile;
     const std::lock_guard lock(refresh_mutex);
     // Before reading: a change meanwhile is then seen the next time.
-    const DatabaseMark now = database_mark(path);
+    const DatabaseMark now = database_mark(path, mark.newest_commit);
     if (now == mark) {
       return false;
     }
@@ -158,7 +161,7 @@ struct Lookup::Impl {
     std::string failure;
     try {
       refresh();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // Of no memory left, say; the program goes on.
       failure = error.what();
     }
     const NoFork meanwhile;

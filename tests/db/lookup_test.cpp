@@ -215,6 +215,29 @@ TEST_F(LookupTest, ALogThatNobodyHasOpenIsReadOnce) {
   EXPECT_FALSE(lookup.refresh());
 }
 
+TEST_F(LookupTest, CommitsAreSeenThroughALink) {
+  const fs::path link = directory_ / "link.db";
+  fs::create_symlink("tuned.db", link);
+  Lookup lookup(link);
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  EXPECT_TRUE(lookup.refresh());
+  record(problem_of(8192), measured(tile(64, 64), 10.0));
+  EXPECT_TRUE(lookup.refresh());
+  EXPECT_EQ(lookup.size(), 2U);
+  EXPECT_FALSE(lookup.refresh());
+}
+
+TEST_F(LookupTest, ALockedFileThatIsAsItWasHasNoNews) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const fs::path copy = directory_ / "copy.db";
+  fs::copy_file(path_, copy);
+  fs::copy_file(path_.string() + "-wal", copy.string() + "-wal");
+  Lookup lookup(copy);
+  SQLite::Database other(copy.string(), SQLite::OPEN_READWRITE);
+  other.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE");
+  EXPECT_FALSE(lookup.refresh());
+}
+
 /// A file that nobody has open, with one result.
 void write_closed(const fs::path& path, const VariantResult& result) {
   Store store(path, Store::Mode::read_write);

@@ -7,6 +7,9 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
 
+#include <array>
+#include <csignal>
+#include <fcntl.h>
 #include <functional>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -111,6 +114,27 @@ TEST(Processes, AreForkedWhileThreadsReadAndReadToo) {
   at_fork = [] {};
   alarm(0);
   is_over = true;
+}
+
+TEST(Processes, ThatDieAfterACommitChangeNothing) {
+  const TempDirectory directory;
+  const auto path = directory / "tuned.db";
+  record_many(path, 64, 1);
+  std::array<int, 2> committed{};
+  ASSERT_EQ(pipe(committed.data()), 0);
+  const pid_t child = in_child([&] {
+    Store store(path, Store::Mode::read_write);
+    store.begin_run(some_run());
+    EXPECT_EQ(write(committed[1], "x", 1), 1);
+    pause();
+  });
+  char byte = 0;
+  ASSERT_EQ(read(committed[0], &byte, 1), 1);
+  Lookup lookup(path);
+  EXPECT_FALSE(lookup.refresh());
+  kill(child, SIGKILL);
+  status_of(child);
+  EXPECT_FALSE(lookup.refresh());  // SQLite makes the log's index anew meanwhile.
 }
 
 TEST(Processes, ThatChangeTheirFolderStillReadTheFile) {
@@ -253,6 +277,31 @@ TEST_F(CompanionTest, AJournalBesideADatabaseWithALogIsRefusedWhateverItHolds) {
   }
   write("-journal", "");
   expect_intact();
+}
+
+/// By what another process would have to wait for.
+bool is_read_locked(const fs::path& database) {
+  constexpr off_t kReaders = 0x40000002;  // SQLite, "File Locking": the shared bytes.
+  return WEXITSTATUS(status_of(in_child([&] {
+           const int file = open(database.c_str(), O_RDWR);
+           struct flock lock {};
+           lock.l_type = F_WRLCK;
+           lock.l_whence = SEEK_SET;
+           lock.l_start = kReaders;
+           lock.l_len = 510;
+           _exit(fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? 1 : 0);
+         }))) == 1;
+}
+
+TEST_F(CompanionTest, ALookAtAJournalEndsNoLockOfThisProcess) {
+  turn_log_off();
+  SQLite::Database reader(path_.string());
+  reader.exec("BEGIN");
+  reader.execAndGet("SELECT count(*) FROM result");
+  ASSERT_TRUE(is_read_locked(path_));
+  write("-journal", std::string(600, 'x'));
+  error_of([&] { Store(path_, Store::Mode::read_only).winners(); });
+  EXPECT_TRUE(is_read_locked(path_));
 }
 
 /// A process that died before its first commit leaves one, and its file must not be lost.
