@@ -8,24 +8,80 @@
 #include "tuner/cli/gpu_choice.h"
 #include <swr/error.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace swr::cli {
 namespace {
 
-/// What the spec and the sizes of the command do not allow cannot have been measured with them.
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, what);
+}
+
+/// "add" of "math::add<float, 128>".
+std::string bare_name(const std::string& entry) {
+  const std::string name = entry.substr(0, entry.find('<'));
+  return name.substr(name.find_last_of(": ") + 1);
+}
+
+void require_kernel(const Json& cache, const Problem& problem, const DeviceInfo& device) {
+  if (!cache.contains("kernel_name")) {
+    return;
+  }
+  const Operation& operation = problem.operation();
+  std::vector<std::string> known{std::string(operation.given_name())};
+  if (const auto program = operation.program(problem, operation.default_variant(problem, device))) {
+    known.insert(known.end(), program->kernels.begin(), program->kernels.end());
+  }
+  const Json& name = cache["kernel_name"];
+  const std::string wanted = name.is_string() ? bare_name(name.get<std::string>()) : "";
+  if (std::ranges::find(known, wanted, bare_name) == known.end()) {
+    refuse("it is of the kernel " + printable_line(name.dump()) + ", and the spec of " +
+           known.back());
+  }
+}
+
+/// Whether each length of Kernel Tuner's problem size is a size of the problem. What a function of
+/// Python computes is not known.
+bool has_problem_size(const Json& size, const Problem& problem) {
+  if (size.is_array()) {
+    return std::ranges::all_of(
+        size, [&](const Json& one) { return !one.is_array() && has_problem_size(one, problem); });
+  }
+  return size == 1 || std::ranges::any_of(problem.operation().fields(), [&](const auto& field) {
+           return size == field.read(problem.members());
+         });
+}
+
+/// Sizes of a spec may be others than those that Kernel Tuner divides among blocks: what --arg says
+/// is believed, and noted.
+void compare_problem_size(const Session& session, const CacheSubject& subject, const Json& cache,
+                          const Problem& problem) {
+  const Json size = cache.value("problem_size", Json(1));
+  if (has_problem_size(size, problem)) {
+    return;
+  }
+  const std::string differs = "the cache says that its problem size is " +
+                              printable_line(size.dump()) + ", and the problem is " +
+                              to_string(problem);
+  if (subject.problem.sizes.empty() && !problem.operation().fields().empty()) {
+    refuse(differs + "; name its sizes with --arg");
+  }
+  session.err << "swr-tune: note: " << differs << "\n";
+}
+
+/// What the spec and the sizes of the command do not allow cannot have been measured with them;
+/// only values that a parameter has can have failed.
 void require_allowed(const RecordedSpace& space) {
   for (const VariantResult& result : space.results) {
-    const auto broken = result.state == ResultState::ok
-                            ? space.problem.operation().broken_constraint(
-                                  space.problem, result.variant, space.device)
-                            : std::nullopt;
-    if (broken) {
-      throw Error(ErrorCode::invalid_argument,
-                  "it has a time of " + to_key(result.variant) +
-                      ", which the spec does not allow (" + std::string(broken->constraint.name) +
-                      ": " + broken->reason + "); name the spec and the sizes of its kernel");
+    const auto broken =
+        space.problem.operation().broken_constraint(space.problem, result.variant, space.device);
+    if (broken && (result.state == ResultState::ok || broken->constraint.name == "values")) {
+      refuse("it has a row for " + to_key(result.variant) + ", which the spec does not allow (" +
+             std::string(broken->constraint.name) + ": " + broken->reason +
+             "); name the spec and the sizes of its kernel");
     }
   }
 }
@@ -40,6 +96,7 @@ RecordedSpace space_of_cache(const Session& session, CacheSubject& subject, cons
                 "--spec, the sizes with --arg, and the --gpu");
   }
   const DeviceInfo device = choose_gpu(subject.gpu).device;
+  require_kernel(document, wanted.front(), device);
   const std::string measured_on = document.value("device_name", Json()).dump();
   if (document.contains("device_name") && measured_on != Json(device.name).dump()) {
     session.err << "swr-tune: note: the cache says that it was measured on "
@@ -47,6 +104,7 @@ RecordedSpace space_of_cache(const Session& session, CacheSubject& subject, cons
                 << "\n";
   }
   RecordedSpace space = read_t4(t4_of_cache(document, wanted.front(), device));
+  compare_problem_size(session, subject, document, space.problem);
   require_allowed(space);
   return space;
 }

@@ -200,5 +200,37 @@ TEST_F(KernelTunerCache, OfAnotherKernelIsRefused) {
               HasSubstr("it is a cache of Kernel Tuner"));
 }
 
+TEST_F(KernelTunerCache, IsComparedWithTheSpecAndTheSizes) {
+  const std::string cache = path("cache.json");
+  const auto import_with = [&](const std::string& what, const std::string& other,
+                               const std::string& sizes) {
+    std::string text = unclosed_cache("block_size_x");
+    text.replace(text.find(what), what.size(), other);
+    std::ofstream(cache, std::ios::trunc) << text;
+    return result_of("db import --gpu h200 --from " + cache + " --spec " +
+                     (kExamples / "vector_add.json").string() + sizes);
+  };
+  const auto other_name = import_with("vector_add", "math::copy<float>", " --arg n=1000");
+  EXPECT_EQ(other_name.exit_code, 2);
+  EXPECT_THAT(other_name.err, HasSubstr("it is of the kernel \"math::copy<float>\", and the spec "
+                                        "of vector_add"));
+  EXPECT_EQ(import_with("vector_add", "math::vector_add<float>", " --arg n=1000").err, "");
+  // The usual size of the spec is not the cache's.
+  const auto no_size = import_with("cache", "cache", "");
+  EXPECT_EQ(no_size.exit_code, 2);
+  EXPECT_THAT(no_size.err, HasSubstr("problem size is 1000, and the problem is vector_add n="));
+  EXPECT_THAT(no_size.err, HasSubstr("--arg"));
+  // Whoever says the sizes may know better what the cache counts.
+  const auto other_size = import_with("1000", "[250, 1]", " --arg n=1000");
+  EXPECT_EQ(other_size.exit_code, 0);
+  EXPECT_THAT(other_size.err, HasSubstr("note: the cache says that its problem size is [250,1]"));
+  EXPECT_EQ(import_with("1000", "[1000, 1]", " --arg n=1000").err, "");
+  EXPECT_THAT(import_with("1000", "\"callable\"", " --arg n=1000").err, HasSubstr("\"callable\""));
+  const auto foreign =
+      import_with("\"block_size_x\": 192", "\"block_size_x\": 200", " --arg n=1000");
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_THAT(foreign.err, HasSubstr("block_size_x has no value 200"));
+}
+
 }  // namespace
 }  // namespace swr
