@@ -33,6 +33,10 @@ std::size_t end_of_name(std::string_view line, std::size_t open) {
   return is_name ? open + 1 + static_cast<std::size_t>(end - rest.begin()) : line.npos;
 }
 
+bool is_include_next(std::string_view before) {
+  return before.substr(0, before.find_last_not_of(" \t") + 1).ends_with("include_next");
+}
+
 }  // namespace
 
 std::string with_header_paths(std::string_view text,
@@ -48,7 +52,9 @@ std::string with_header_paths(std::string_view text,
     while ((at = line.find_first_of("\"<", at)) != line.npos && ++tried <= kMostTried) {
       const std::size_t close = end_of_name(line, at);
       const auto name = close == line.npos ? "" : line.substr(at + 1, close - at - 1);
-      const std::string path = name.empty() ? "" : path_of({name, line[at] == '"'});
+      const auto before = text.substr(begin, at - begin);
+      const std::string path =
+          name.empty() ? "" : path_of({name, line[at] == '"', is_include_next(before)});
       ++at;
       if (!path.empty()) {
         changed.append(text, kept, at - kept).append(path);
@@ -63,10 +69,16 @@ std::string with_header_paths(std::string_view text,
 std::vector<std::string> header_places(const HeaderName& name, std::string_view includer,
                                        std::span<const std::string> folders) {
   std::vector<std::filesystem::path> where{""};
-  if (name.is_quoted) {
+  if (name.is_quoted && !name.is_next) {
     where.insert(where.begin(), std::filesystem::path(includer).parent_path());
   }
   where.insert(where.end(), folders.begin(), folders.end());
+  if (name.is_next) {
+    const auto own = std::ranges::find_if(where, [&](const std::filesystem::path& folder) {
+      return (folder / name.text).lexically_normal() == includer;
+    });
+    where.erase(where.begin(), own == where.end() ? where.begin() : own + 1);
+  }
   std::vector<std::string> places;
   for (const std::filesystem::path& folder : where) {
     const std::filesystem::path place = (folder / name.text).lexically_normal();

@@ -14,6 +14,7 @@ namespace swr {
 struct HeaderName {
   std::string_view text;
   bool is_quoted = false;  ///< "name" rather than <name>.
+  bool is_next = false;    ///< Of #include_next.
 };
 
 /// The text with other names. `path_of` is asked for each that a line with a # may have, in
@@ -24,7 +25,8 @@ std::string with_header_paths(std::string_view text,
                               const std::function<std::string(const HeaderName&)>& path_of);
 
 /// Where compilers look: beside the including file for a quoted name, in the common folder, in
-/// `folders`. Paths below the common folder; what would leave it is left out.
+/// `folders`; of #include_next, in the folders behind the one that the including file has its name
+/// from. Paths below the common folder; what would leave it is left out.
 std::vector<std::string> header_places(const HeaderName& name, std::string_view includer,
                                        std::span<const std::string> folders = {});
 

@@ -127,8 +127,7 @@ std::string advice_on(std::string_view first, std::string_view log) {
   constexpr std::array kMarks{
       std::pair{"thrust/system"sv,
                 "cub's and thrust's umbrellas have code for the host; include the parts for "
-                "threads, such as <cub/block/block_reduce.cuh>, and cuda::std::complex of "
-                "<cuda/std/complex> for thrust's"sv},
+                "threads, such as <cub/block/block_reduce.cuh>"sv},
       std::pair{"thrust/detail"sv,
                 "thrust is for the host; include parts for threads, such as "
                 "<cub/block/block_reduce.cuh>"sv},

@@ -4,7 +4,9 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <compare>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -446,17 +449,102 @@ const std::vector<Value>& only_list(const char* function, std::span<const Value>
   return *arguments[0].list;
 }
 
-Value greatest_divisor(std::span<const Value> arguments) {
-  require_count("gcd", arguments, 2, 2);
-  if (!arguments[0].is_integral() || !arguments[1].is_integral()) {
-    reject_kinds("gcd", arguments[0], arguments[1]);
+/// Of any number of whole numbers.
+template <typename Combine>
+Value folded_magnitudes(const char* function, unsigned long long made,
+                        std::span<const Value> arguments, Combine combine) {
+  for (const Value& argument : arguments) {
+    if (!argument.is_integral()) {
+      reject(std::string(function) + " takes whole numbers, not " +
+             std::string(kind_name(argument.kind)));
+    }
+    made = combine(made, magnitude(argument.integer));
   }
-  const unsigned long long divisor =
-      std::gcd(magnitude(arguments[0].integer), magnitude(arguments[1].integer));
-  if (divisor > static_cast<unsigned long long>(std::numeric_limits<long long>::max())) {
+  if (made > static_cast<unsigned long long>(std::numeric_limits<long long>::max())) {
     reject_overflow();
   }
-  return Value::of(static_cast<long long>(divisor));
+  return Value::of(static_cast<long long>(made));
+}
+
+unsigned long long least_multiple(unsigned long long a, unsigned long long b) {
+  unsigned long long multiple = 0;
+  if (a != 0 && b != 0 && __builtin_mul_overflow(a / std::gcd(a, b), b, &multiple)) {
+    reject_overflow();
+  }
+  return multiple;
+}
+
+Value whole_root(std::span<const Value> arguments) {
+  const Value& number = only_number("isqrt", arguments);
+  if (!number.is_integral() || number.integer < 0) {
+    reject("isqrt takes a whole number that is not negative");
+  }
+  auto root = static_cast<long long>(std::sqrt(static_cast<double>(number.integer)));
+  while (root > 0 && root > number.integer / root) {
+    --root;
+  }
+  return Value::of(root);
+}
+
+/// Python's underscores between digits are left out.
+Value integer_of_text(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  const auto first = std::min(text.find_first_not_of(kBlanks), text.size());
+  std::string_view digits = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+  digits.remove_prefix(digits.starts_with('+') && !digits.starts_with("+-") ? 1 : 0);
+  long long number = 0;
+  const char* const last = digits.data() + digits.size();
+  const auto [end, error] = std::from_chars(digits.data(), last, number);
+  if (error == std::errc::result_out_of_range) {
+    reject_overflow();
+  }
+  if (error != std::errc{} || end != last) {
+    reject("int takes no such text");
+  }
+  return Value::of(number);
+}
+
+/// Rounds the exact value of the binary number, halves to even.
+Value rounded_to_digits(const Value& number, const Value& digits) {
+  constexpr long long kMostDigits = 323;  // Of the smallest real number.
+  if (!number.is_number() || !digits.is_integral() || digits.integer < 0) {
+    reject("round takes a number and how many digits behind its point stay");
+  }
+  if (number.is_integral() || digits.integer > kMostDigits) {
+    return number.is_integral() ? Value::of(number.integer) : number;
+  }
+  std::array<char, 700> buffer{};
+  const auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), number.real,
+                    std::chars_format::fixed, static_cast<int>(digits.integer));
+  Value rounded = number;
+  std::from_chars(buffer.data(), end, rounded.real);
+  return rounded;
+}
+
+Value exponential(std::span<const Value> arguments) {
+  const double number = as_real(only_number("exp", arguments));
+  const double result = std::exp(number);
+  if (std::isinf(result) && std::isfinite(number)) {
+    reject("a power is too large for a real number");
+  }
+  return Value::of(result);
+}
+
+/// Of equal items the first.
+Value distinct(std::span<const Value> arguments, ValueHeap& heap) {
+  constexpr std::size_t kMostItems = 256;
+  const std::vector<Value>& list = only_list("set", arguments);
+  if (list.size() > kMostItems) {
+    reject("set takes at most " + std::to_string(kMostItems) + " items");
+  }
+  std::vector<Value> items;
+  for (const Value& item : list) {
+    if (std::ranges::none_of(items, [&](const Value& one) { return are_equal(one, item); })) {
+      items.push_back(item);
+    }
+  }
+  return heap.keep(std::move(items));
 }
 
 template <typename Logarithm>
@@ -668,8 +756,12 @@ Value call(Function function, std::span<const Value> arguments, ValueHeap& heap)
       return rounded("floor", arguments, [](double x) { return std::floor(x); });
     case Function::to_real:
       return Value::of(as_real(only_number("float", arguments)));
-    case Function::trunc:
     case Function::to_integer:
+      if (arguments.size() == 1 && arguments[0].kind == ValueKind::text) {
+        return integer_of_text(*arguments[0].text);
+      }
+      [[fallthrough]];
+    case Function::trunc:
       return rounded("int", arguments, [](double x) { return x; });
     case Function::length:
       return length_of(arguments);
@@ -688,7 +780,16 @@ Value call(Function function, std::span<const Value> arguments, ValueHeap& heap)
       require_count("str", arguments, 1, 1);
       return heap.keep(to_string(arguments[0]));
     case Function::gcd:
-      return greatest_divisor(arguments);
+      return folded_magnitudes("gcd", 0, arguments,
+                               std::gcd<unsigned long long, unsigned long long>);
+    case Function::lcm:
+      return folded_magnitudes("lcm", 1, arguments, least_multiple);
+    case Function::isqrt:
+      return whole_root(arguments);
+    case Function::exp:
+      return exponential(arguments);
+    case Function::distinct:
+      return distinct(arguments, heap);
     case Function::log:
       return natural_logarithm(arguments);
     case Function::log10:
@@ -717,6 +818,9 @@ Value call(Function function, std::span<const Value> arguments, ValueHeap& heap)
     case Function::range:
       return range_of(arguments, heap);
     case Function::round:
+      if (arguments.size() == 2) {
+        return rounded_to_digits(arguments[0], arguments[1]);
+      }
       return rounded("round", arguments, [](double x) { return std::nearbyint(x); });
   }
   return {};

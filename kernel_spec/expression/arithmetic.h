@@ -43,12 +43,15 @@ enum class Function : unsigned char {
   ceil,
   div_ceil,
   divmod,
+  exp,
   to_real,  ///< float
   floor,
   gcd,
   to_integer,  ///< int
-  length,      ///< len
-  to_list,     ///< list
+  isqrt,
+  lcm,
+  length,   ///< len
+  to_list,  ///< list
   log,
   log10,
   log2,
@@ -65,6 +68,7 @@ enum class Function : unsigned char {
   trunc,
   to_tuple,    ///< tuple, which is a list here
   is_integer,  ///< A method.
+  distinct,    ///< set, of which only len() and `in` may ask
 };
 
 // Throw, all of them: Error{invalid_argument} where Python raises an error, or a whole number needs

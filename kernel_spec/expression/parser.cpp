@@ -19,15 +19,30 @@ using Index = std::uint32_t;
 
 /// In the order of Function.
 constexpr std::array kFunctions{
-    "abs"sv,   "all"sv, "any"sv,   "bool"sv,  "ceil"sv,      "div_ceil"sv, "divmod"sv, "float"sv,
-    "floor"sv, "gcd"sv, "int"sv,   "len"sv,   "list"sv,      "log"sv,      "log10"sv,  "log2"sv,
-    "max"sv,   "min"sv, "pow"sv,   "prod"sv,  "range"sv,     "round"sv,    "sorted"sv, "sqrt"sv,
-    "str"sv,   "sum"sv, "trunc"sv, "tuple"sv, "is_integer"sv};
+    "abs"sv, "all"sv,   "any"sv,   "bool"sv,       "ceil"sv,   "div_ceil"sv, "divmod"sv,
+    "exp"sv, "float"sv, "floor"sv, "gcd"sv,        "int"sv,    "isqrt"sv,    "lcm"sv,
+    "len"sv, "list"sv,  "log"sv,   "log10"sv,      "log2"sv,   "max"sv,      "min"sv,
+    "pow"sv, "prod"sv,  "range"sv, "round"sv,      "sorted"sv, "sqrt"sv,     "str"sv,
+    "sum"sv, "trunc"sv, "tuple"sv, "is_integer"sv, "set"sv};
 constexpr std::string_view kMethod = "is_integer";  ///< Of a number; no function.
+constexpr std::string_view kSet = "set";            ///< Only in `len(set(a))` and `x in set(a)`.
 
 constexpr std::array kPythonWords{"and"sv,  "or"sv,     "not"sv,   "if"sv,   "else"sv,
                                   "for"sv,  "in"sv,     "is"sv,    "True"sv, "False"sv,
                                   "None"sv, "lambda"sv, "await"sv, "yield"sv};
+
+/// A type of C, and the function of the casts to it.
+struct CastType {
+  std::string_view name;
+  Function function;
+};
+constexpr std::array kCastTypes{
+    CastType{"int", Function::to_integer},      CastType{"unsigned", Function::to_integer},
+    CastType{"signed", Function::to_integer},   CastType{"long", Function::to_integer},
+    CastType{"size_t", Function::to_integer},   CastType{"int32_t", Function::to_integer},
+    CastType{"uint32_t", Function::to_integer}, CastType{"int64_t", Function::to_integer},
+    CastType{"uint64_t", Function::to_integer}, CastType{"float", Function::to_real},
+    CastType{"double", Function::to_real},      CastType{"bool", Function::to_truth}};
 
 struct BinarySpelling {
   std::string_view spelling = {};  ///< Empty behind the last of a level.
@@ -251,18 +266,29 @@ class ExpressionParser {
       if (!is_first && !is_python()) {
         reject("comparisons cannot be chained in C; join them with &&");
       }
-      const bool is_set = (*op == Operator::in || *op == Operator::not_in) && is_symbol("{");
-      const Index right = is_set ? set(column) : arithmetic(operand);
+      const bool may_be_set = *op == Operator::in || *op == Operator::not_in;
+      const Index right = may_be_set && begins_set() ? set() : arithmetic(operand);
       const Index compared = add_binary(*op, column, left, right);
       all = is_first ? compared : add(Kind::logical_and, column, {all, compared});
       left = right;
     }
   }
 
-  /// `x in {1, 2}` asks a list: only there a set and a list are the same.
-  Index set(std::size_t column) {
-    require_symbol("{");
-    return items({}, "}", column);
+  bool begins_set() const {
+    return is_python() && (is_symbol("{") || (is_word(kSet) && tokens_[at_ + 1].spelling == "("));
+  }
+
+  /// `{1, 2}` and `set(a)`: a list of what is distinct, where nobody asks in which order.
+  Index set() {
+    const std::size_t column = current().column;
+    if (take_symbol("{")) {
+      return call_of(Function::distinct, items({}, "}", column), column);
+    }
+    ++at_;
+    require_symbol("(");
+    const Index list = expression();
+    require_symbol(")");
+    return call_of(Function::distinct, list, column);
   }
 
   /// Operators of one level, between what binds closer.
@@ -285,8 +311,34 @@ class ExpressionParser {
     return !is_python() && level + 1 == kShifts ? comparison() : arithmetic(level + 1);
   }
 
+  /// C's "unsigned int" between `open` and `close`; nothing is taken where something else is there.
+  std::optional<Function> take_type(std::string_view open, std::string_view close) {
+    const std::size_t before = at_;
+    std::optional<Function> function;
+    for (at_ += is_symbol(open) ? 1 : 0; at_ > before && current().kind == TokenKind::name; ++at_) {
+      const auto type = std::ranges::find(kCastTypes, current().spelling, &CastType::name);
+      if (type == kCastTypes.end()) {
+        break;
+      }
+      function = type->function;
+    }
+    if (function && take_symbol(close)) {
+      return function;
+    }
+    at_ = before;
+    return std::nullopt;
+  }
+
+  Index call_of(Function function, Index value, std::size_t column) {
+    return add_many({.kind = Kind::call, .function = function}, {value}, column);
+  }
+
   Index sign() {
     const std::size_t column = current().column;
+    if (const auto to = is_python() ? std::nullopt : take_type("(", ")")) {
+      const Depth depth(*this);
+      return call_of(*to, sign(), column);
+    }
     const Kind kind = is_symbol("-")   ? Kind::negation
                       : is_symbol("+") ? Kind::plus
                       : is_symbol("!") ? Kind::logical_not
@@ -341,7 +393,7 @@ class ExpressionParser {
     }
     require_symbol("(");
     require_symbol(")");
-    return add_many({.kind = Kind::call, .function = Function::is_integer}, {value}, column);
+    return call_of(Function::is_integer, value, column);
   }
 
   Index atom() {
@@ -445,20 +497,42 @@ class ExpressionParser {
       --at_;
       reject("'" + std::string(token.spelling) + "' stands where a value is expected");
     }
+    if (const auto to = is_python() ? std::nullopt : named_cast(token)) {
+      require_symbol("(");
+      const Index value = expression();
+      require_symbol(")");
+      return call_of(*to, value, token.column);
+    }
     return is_symbol("(") ? call(token) : name(token);
+  }
+
+  /// Of `static_cast<int>(a)` and `int(a)`, up to the parenthesis.
+  std::optional<Function> named_cast(const Token& token) {
+    if (token.spelling != "static_cast") {
+      const auto type = std::ranges::find(kCastTypes, token.spelling, &CastType::name);
+      return type != kCastTypes.end() && is_symbol("(") ? std::optional(type->function)
+                                                        : std::nullopt;
+    }
+    const auto to = take_type("<", ">");
+    if (!to) {
+      reject("a type such as <int> is missing");
+    }
+    return to;
   }
 
   static std::string function_names() {
     std::string names;
     for (const std::string_view function : kFunctions) {
-      names += function == kMethod ? "" : (names.empty() ? "" : ", ") + std::string(function);
+      names += function == kMethod || function == kSet
+                   ? ""
+                   : (names.empty() ? "" : ", ") + std::string(function);
     }
     return names;
   }
 
   Index call(const Token& token) {
     const auto function = std::ranges::find(kFunctions, token.spelling);
-    if (function == kFunctions.end() || token.spelling == kMethod) {
+    if (function == kFunctions.end() || token.spelling == kMethod || token.spelling == kSet) {
       --at_;
       reject("there is no function '" + std::string(token.spelling) + "'; there are " +
              function_names());
@@ -474,7 +548,8 @@ class ExpressionParser {
     }
     std::vector<Index> arguments;
     if (!is_symbol(")")) {
-      arguments.push_back(expression());
+      const bool is_counted = node.function == Function::length && begins_set();
+      arguments.push_back(is_counted ? set() : expression());
       while (take_symbol(",") && !is_symbol(")")) {
         arguments.push_back(expression());
       }

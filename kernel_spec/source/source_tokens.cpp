@@ -2,7 +2,9 @@
 #include "kernel_spec/source/source_tokens.h"
 
 #include "core/ascii.h"
+#include "kernel_spec/expression/expression.h"
 #include "kernel_spec/spec/spec_object.h"
+#include <swr/error.h>
 
 #include <algorithm>
 #include <array>
@@ -170,19 +172,27 @@ std::optional<bool> condition_of(std::string_view word, const std::vector<Source
     const auto known = line.empty() ? std::nullopt : is_defined(line.front());
     return known ? std::optional(*known == (word == "ifdef")) : std::nullopt;
   }
-  const bool is_negated = !line.empty() && line.front().is("!");
+  // What is not known divides by 0, so that a condition that needs it has no value.
   std::string text;
-  std::optional<bool> holds;
+  bool asks = false;
   for (const SourceToken& token : line) {
-    text += token.kind == Kind::word && !token.is("defined") ? "X" : token.spelling;
-    holds = token.kind == Kind::word ? is_defined(token) : holds;
+    const bool is_name = token.kind == Kind::word;
+    text += token.follows_space ? " " : "";
+    if (is_name && token.is("defined")) {
+      asks = true;
+    } else if (is_name || token.kind == Kind::text) {
+      text += asks && is_defined(token) ? "1" : "(1 / 0)";
+      asks = false;
+    } else {
+      text += token.spelling;
+    }
   }
-  text = text.substr(is_negated ? 1 : 0);
-  if (text == "0" || text == "1") {
-    return (text == "1") != is_negated;
+  try {
+    ValueHeap heap;
+    return is_true(Expression(text, Dialect::c).evaluate({}, heap));
+  } catch (const Error&) {
+    return std::nullopt;
   }
-  const bool asks = text == "defined(X)" || text == "definedX";
-  return asks && holds ? std::optional(!is_negated) : std::nullopt;
 }
 
 /// Drops what conditions leave out, and their lines.

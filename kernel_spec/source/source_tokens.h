@@ -30,8 +30,8 @@ struct SourceToken {
   bool is(std::string_view text) const { return spelling == text && kind != SourceTokenKind::text; }
 };
 
-/// Tokens without comments, without lines of #if, and without what #if 0, #if 1, #ifdef and #ifndef
-/// leave out where swr knows the condition; of other conditions both branches are there.
+/// Tokens without comments, without lines of #if, and without what #if, #ifdef and #ifndef leave
+/// out where swr knows the condition; of other conditions both branches are there.
 class SourceTokens {
  public:
   explicit SourceTokens(std::string_view source);

@@ -113,6 +113,7 @@ constexpr std::array kStandIns{
     StandIn{"stdio.h", ""},
     StandIn{"stdlib.h", "cstdlib"},
     StandIn{"string.h", "cstring"},
+    StandIn{"thrust/complex.h", "complex"},
     StandIn{"time.h", "ctime"},
     StandIn{"tuple", "tuple"},
     StandIn{"type_traits", "type_traits"},
@@ -171,9 +172,10 @@ constexpr std::string_view kFormatMacros = R"(#ifndef PRId64
 #endif
 )";
 
-std::string_view macros_of(const StandIn& one) {
-  return one.of == "cmath"                                     ? kMathMacros
-         : one.of == "cfloat"                                  ? kFloatMacros
+std::string_view more_of(const StandIn& one) {
+  return one.name == "thrust/complex.h" ? "namespace thrust { using namespace cuda::std; }\n"
+         : one.of == "cmath"            ? kMathMacros
+         : one.of == "cfloat"           ? kFloatMacros
          : one.name == "cinttypes" || one.name == "inttypes.h" ? kFormatMacros
                                                                : "";
 }
@@ -206,7 +208,7 @@ void add_standard_headers(KernelProgram& program) {
                 ">\nnamespace cuda { namespace std {} }\n"
                 "namespace std { using namespace cuda::std; }\n";
       }
-      program.headers[std::string(one.name)] = text.append(macros_of(one));
+      program.headers[std::string(one.name)] = text.append(more_of(one));
     }
   }
 }

@@ -32,6 +32,11 @@ std::string constant_text(const std::string& text) {
   }
 }
 
+std::string trimmed(std::string_view text) {
+  const auto first = std::min(text.find_first_not_of(' '), text.size());
+  return std::string(text.substr(first, text.find_last_not_of(' ') + 1 - first));
+}
+
 using Named = std::pair<std::string, std::string>;
 
 /// What the pragmas of one kernel say, before anything is made of it.
@@ -86,7 +91,7 @@ class DirectiveReader {
       take_parameter();
     } else if (word == "default") {
       take_default();
-    } else if (word == "restriction") {
+    } else if (word == "restriction" || word == "restrictions") {
       const std::vector<std::string> all = parts();
       texts_.constraints.insert(texts_.constraints.end(), all.begin(), all.end());
     } else if (word == "buffers" || word == "buffer") {
@@ -124,8 +129,8 @@ class DirectiveReader {
            advice_for_unknown(directive_->word, known));
   }
 
-  std::vector<std::string> parts() const {
-    std::vector<std::string> all = parts_between_commas(directive_->body, false);
+  std::vector<std::string> parts(bool has_types = false) const {
+    std::vector<std::string> all = parts_between_commas(directive_->body, has_types);
     if (all.empty()) {
       refuse(directive_->word + "() says nothing");
     }
@@ -133,15 +138,8 @@ class DirectiveReader {
   }
 
   /// NAME = TEXT.
-  Named assignment() const {
-    const std::string& body = directive_->body;
+  Named assignment(const std::string& body) const {
     const auto equals = body.find('=');
-    const auto trimmed = [](std::string_view text) {
-      const auto first = text.find_first_not_of(' ');
-      return first == text.npos
-                 ? std::string()
-                 : std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
-    };
     Named named{trimmed(std::string_view(body).substr(0, equals)),
                 equals == body.npos ? "" : trimmed(std::string_view(body).substr(equals + 1))};
     if (named.first.empty() || named.second.empty()) {
@@ -152,7 +150,7 @@ class DirectiveReader {
   }
 
   void take_parameter() {
-    const auto [name, values] = assignment();
+    const auto [name, values] = assignment(directive_->body);
     KernelParameter& parameter = texts_.parameters.emplace_back();
     parameter.name = name;
     for (const std::string& part : parts_between_commas(values, true)) {
@@ -201,22 +199,27 @@ class DirectiveReader {
                                       : word == "value"                   ? &texts_.values
                                       : word == "types" || word == "type" ? &texts_.types
                                                                           : nullptr;
-    if (taken != nullptr) {
-      Named named = assignment();
+    if (taken == nullptr) {
+      return false;
+    }
+    // kernel_launcher has several names in one set(...).
+    for (const std::string& one :
+         word == "set" ? parts(true) : std::vector<std::string>{directive_->body}) {
+      Named named = assignment(one);
       require_first(find_named(*taken, named.first) == nullptr, named.first);
       taken->push_back(std::move(named));
     }
-    return taken != nullptr;
+    return true;
   }
 
   bool take_list() {
     const std::string& word = directive_->word;
-    std::vector<std::string>* const taken = word == "problem_size" ? &texts_.problem
-                                            : word == "block_size" ? &texts_.block
-                                            : word == "grid_size"  ? &texts_.grid
-                                            : word == "grid_divisor" || word == "grid_divisors"
-                                                ? &texts_.divisors
-                                                : nullptr;
+    std::vector<std::string>* const taken =
+        word == "problem_size" || word == "problem_dim"     ? &texts_.problem
+        : word == "block_size" || word == "block_dim"       ? &texts_.block
+        : word == "grid_size" || word == "grid_dim"         ? &texts_.grid
+        : word == "grid_divisor" || word == "grid_divisors" ? &texts_.divisors
+                                                            : nullptr;
     if (taken != nullptr) {
       require_first(taken->empty(), word);
       *taken = parts();
@@ -259,10 +262,10 @@ class PragmaReader {
     spec_.dialect = SpecDialect::c;
     spec_.name = kernel_.name;
     spec_.parameters = texts_.parameters;
-    spec_.constraints = replaced(texts_.constraints);
     spec_.notes = texts_.notes;
     KernelStep& step = spec_.steps.emplace_back();
-    step.entry = entry();
+    step.entry = entry();  // It says what types there are.
+    spec_.constraints = replaced(texts_.constraints);
     step.block =
         replaced(texts_.block.empty() ? std::vector<std::string>{"block_size_x"} : texts_.block);
     step.grid = grid();
@@ -295,14 +298,57 @@ class PragmaReader {
     }
   }
 
-  /// `set` names stand for their expressions.
+  /// `set` names stand for their expressions, `sizeof(TYPE)` for its bytes.
   std::string replaced(std::string text) const {
+    text = with_sizes_of_types(text);
     for (auto at = texts_.set.rbegin(); at != texts_.set.rend(); ++at) {
-      text = with_word_replaced(text, at->first, "(" + at->second + ")");
+      text = with_word_replaced(text, at->first, "(" + with_sizes_of_types(at->second) + ")");
       require_bounded(text);
     }
     return text;
   }
+
+  std::string with_sizes_of_types(const std::string& text) const {
+    constexpr std::string_view kWord = "sizeof";
+    std::string made;
+    std::size_t kept = 0;
+    for (auto at = find_word(text, kWord, 0); at != text.npos; at = find_word(text, kWord, kept)) {
+      const auto open = text.find('(', at);
+      const auto close = text.find(')', at);
+      if (open == text.npos || open > close || close == text.npos) {
+        refuse("write sizeof(TYPE)");
+      }
+      const std::string type = trimmed(text.substr(open + 1, close - open - 1));
+      made += text.substr(kept, at - kept) + bytes_of_any(type);
+      kept = close + 1;
+    }
+    return made + text.substr(kept);
+  }
+
+  std::string bytes_of(const std::string& type) const {
+    const Named* const set = find_named(texts_.set, type);
+    const std::string found = type_of(set != nullptr ? set->second : type);
+    try {
+      return std::to_string(found.ends_with('*') ? sizeof(void*) : element_type(found).bytes());
+    } catch (const Error& error) {
+      refuse("sizeof(" + type + "): " + error.what());
+    }
+  }
+
+  /// Of a type that is tuned, a choice by its name.
+  std::string bytes_of_any(const std::string& type) const {
+    const auto tuned = std::ranges::find(spec_.parameters, type, &KernelParameter::name);
+    if (tuned == spec_.parameters.end()) {
+      return bytes_of(type);
+    }
+    std::string choice = "(";
+    for (const std::string& value : tuned->values) {
+      choice.append(type).append(" == '").append(value).append("' ? ");
+      choice.append(bytes_of(value)).append(" : ");
+    }
+    return choice + "0)";
+  }
+
   /// Names that stand for others twice, and these for others twice, grow without end.
   void require_bounded(const std::string& text) const {
     if (text.size() > kLongestText) {

@@ -214,7 +214,10 @@ TEST(Printable, IsWhatReadersOfFilesReturn) {
 std::vector<std::string> names_in(std::string_view text) {
   std::vector<std::string> names;
   const std::string same = with_header_paths(text, [&](const HeaderName& name) {
-    names.push_back((name.is_quoted ? "q " : "a ") + std::string(name.text));
+    names.push_back((name.is_next     ? "next "
+                     : name.is_quoted ? "q "
+                                      : "a ") +
+                    std::string(name.text));
     return "";
   });
   EXPECT_EQ(same, text);
@@ -226,6 +229,8 @@ TEST(HeaderNames, AreFoundHoweverADirectiveIsWritten) {
               ElementsAre("q a.h", "a b/c.h"));
   EXPECT_THAT(names_in("#inc\\\nlude \\\r\n\"a.h\"\n\"b.h\"\n"), ElementsAre("q a.h"));
   EXPECT_THAT(names_in("%:define A <a.h>"), ElementsAre("a a.h"));
+  EXPECT_THAT(names_in("# include_next \t<a.h>\n#include_next\"b.h\""),
+              ElementsAre("next a.h", "next b.h"));
   EXPECT_THAT(names_in("#if 1 < 2 && __has_include(<a.h>)"), ::testing::Contains("a a.h"));
   EXPECT_THAT(names_in("#include \"a.h\n#include <>\n#include \"\"\n#"), IsEmpty());
 }
@@ -257,6 +262,10 @@ TEST(HeaderNames, HavePlacesBelowTheFolderAlone) {
               ElementsAre("a/b.h", "b.h", "inc/b.h"));
   EXPECT_THAT(header_places({"b.h", false}, "a/k.cu", folders), ElementsAre("b.h", "inc/b.h"));
   EXPECT_THAT(header_places({"../b.h", true}, "a/k.cu", folders), ElementsAre("b.h", "b.h"));
+  const HeaderName next{"b.h", true, true};
+  EXPECT_THAT(header_places(next, "b.h", folders), ElementsAre("inc/b.h"));
+  EXPECT_THAT(header_places(next, "inc/b.h", folders), IsEmpty());
+  EXPECT_THAT(header_places(next, "k.cu", folders), ElementsAre("b.h", "inc/b.h"));
   for (const char* const outside : {"/etc/passwd", "../../x", "a/../../x", "..", ".", "a/.."}) {
     EXPECT_THAT(header_places({outside, true}, "k.cu", {}), IsEmpty()) << outside;
   }

@@ -48,7 +48,11 @@ TEST(Expression, HasTheOperatorsOfPublishedFiles) {
   EXPECT_EQ(text_of("lambda p: p[\"n\"] - p['block_size_x']"), text_of("n - block_size_x"));
   EXPECT_EQ(text_of("lambda n, block_size_x: n - block_size_x"), text_of("n - block_size_x"));
   EXPECT_EQ(text_of("n in {10, 1000} and n not in {2, 4}"), text_of("n in [10, 1000]"));
-  EXPECT_THAT(error_of("len({1, 1})"), HasSubstr("'{' stands where a value is expected"));
+  EXPECT_EQ(text_of("[len({1, 1, 2}), len(set([3, 3.0, True, 1]))]"), "[2, 2]");
+  EXPECT_EQ(text_of("n in set([10, 1000]) and n not in set([])"), "True");
+  EXPECT_THAT(error_of("{1, 2} == {2, 1}"), HasSubstr("'{' stands where a value is expected"));
+  EXPECT_THAT(error_of("set([1])"), HasSubstr("there is no function 'set'"));
+  EXPECT_THAT(error_of("len(set(range(257)))"), HasSubstr("at most 256 items"));
   EXPECT_EQ(text_of("math.log2(8).is_integer() and not (7 / 2).is_integer()"), "True");
   EXPECT_THAT(error_of("is_integer(n)"), HasSubstr("there is no function 'is_integer'"));
   EXPECT_EQ(text_of("0b101 + 0o17 + 1_000"), "1020");
@@ -56,6 +60,36 @@ TEST(Expression, HasTheOperatorsOfPublishedFiles) {
   EXPECT_EQ(text_of("divmod(-7, 2) + tuple(sorted([3, 1]))"), "[-4, 1, 1, 3]");
   EXPECT_EQ(text_of("np.prod([2, 3]) + math.log10(100) + math.log(8, 2) + math.trunc(-1.5)"),
             "10.0");
+}
+
+TEST(Expression, HasFunctionsOfPythonsLibrary) {
+  EXPECT_EQ(text_of("math.lcm(4, 6, 10) + math.gcd(n, 300, 250) + math.isqrt(99)"), "119");
+  EXPECT_EQ(text_of("[lcm(), gcd(), lcm(0, 5), gcd(-4)]"), "[1, 0, 0, 4]");
+  EXPECT_EQ(text_of("isqrt(9223372036854775807)"), "3037000499");
+  EXPECT_EQ(text_of("isqrt(3037000499 ** 2) - isqrt(3037000499 ** 2 - 1)"), "1");
+  EXPECT_EQ(text_of("[round(2.675, 2), round(0.125, 2), round(n, 2), round(1e300, 1)]"),
+            "[2.67, 0.12, 1000, 1e+300]");
+  EXPECT_EQ(text_of("round(math.exp(1), 3) + np.exp(0)"), "3.718");
+  EXPECT_EQ(text_of("int(' -12 ') + int('+5') + int('4x8'[2])"), "1");
+  for (const char* const other :
+       {"int('')", "int('+-5')", "int('1.5')", "int('12', 16)", "int('9223372036854775808')",
+        "isqrt(-1)", "isqrt(4.0)", "lcm(9223372036854775807, 2)", "exp(1000)", "round(1.5, -1)",
+        "round(1.5, 1.0)", "gcd(4, 2.0)", "pow(2, 3, 5)"}) {
+    EXPECT_THAT(error_of(other), HasSubstr("column ")) << other;
+  }
+}
+
+TEST(Expression, CastsAsC) {
+  const auto in_c = [](const std::string& text) { return text_of(text, Dialect::c); };
+  EXPECT_EQ(in_c("(float) n / (block_size_x + 1)"), in_c("float(n) / (block_size_x + 1)"));
+  EXPECT_EQ(in_c("(unsigned int) -1.5 * 2 + (long long) (n > 1)"), "-1");
+  EXPECT_EQ(in_c("static_cast<int>(7.5) / 2 + static_cast<unsigned long>(n)"), "1003");
+  EXPECT_EQ(in_c("(int) ceil((double) n / 3) % (size_t) 4 + (bool) 5"), "3");
+  EXPECT_EQ(in_c("double(n) / 16 + size_t(1.9)"), "63.5");
+  EXPECT_EQ(in_c("(n) - 1 + -(int) 2.9 + (int) (float) 3"), "1000");
+  EXPECT_THAT(error_of("static_cast<n>(1)", Dialect::c), HasSubstr("a type such as <int>"));
+  EXPECT_THAT(error_of("(char) n", Dialect::c), HasSubstr("does not continue"));
+  EXPECT_THAT(error_of("(int) n"), HasSubstr("does not continue")) << "Python has no casts";
 }
 
 TEST(Expression, OverWholeNumbersIsAProgram) {
@@ -190,7 +224,56 @@ TEST_F(Pragmas, KnownConditionsLeaveOutWhatTheyDo) {
   EXPECT_THAT(spellings("#if !defined(__CUDACC_RTC__)\na\n#elif X\nb\n#endif"), ElementsAre("b"));
   EXPECT_THAT(spellings("#ifndef GUARD\na\n#else\nb\n#endif"), ElementsAre("a", "b"))
       << "nobody knows";
+  for (const char* const no :
+       {"1 && 0", "0 && X", "!1", "(2 > 3) || !defined swr_tune", "1 - 1",
+        "defined(kernel_tuner) && !defined ( __CUDACC__ )", "0x10 == 17", "1 ? 0 : X"}) {
+    EXPECT_THAT(spellings("#if " + std::string(no) + "\na\n#else\nb\n#endif"), ElementsAre("b"))
+        << no;
+  }
+  EXPECT_THAT(spellings("#if 0\na\n#elif 1 || X\nb\n#elif X\nc\n#endif"), ElementsAre("b"));
+  for (const char* const unknown : {"X", "__CUDA_ARCH__ >= 700", "defined(X) || 0", "(0", "0 0",
+                                    "__has_include(<a.h>)", "F(0)", "'0'", ""}) {
+    EXPECT_THAT(spellings("#if " + std::string(unknown) + "\na\n#else\nb\n#endif"),
+                ElementsAre("a", "b"))
+        << unknown;
+  }
   EXPECT_THAT(spellings("#endif\n#else\na"), Contains("a")) << "without an #if";
+}
+
+TEST_F(Pragmas, HasAllDirectivesOfKernelLauncher) {
+  const std::string text =
+      "#pragma kernel tune(lanes = 2, 4, 8) default(4)\n"
+      "#pragma kernel set(twice = max(lanes, 2) * 2, last = twice - 1)\n"
+      "#pragma kernel problem_dim(rows) block_dim(lanes, 2) grid_divisors(twice, last)\n"
+      "#pragma kernel restrictions(last < 15, lanes > 1)\n"
+      "#pragma kernel buffers(out[rows], in[rows])\n";
+  EXPECT_EQ(points(text + kKernel), 2);
+  const KernelPlan plan = planned(text + "#pragma kernel grid_dim(last)\n" + kKernel);
+  Point point;
+  plan.fill(point, std::vector{1000}, plan.usual_choice());
+  EXPECT_EQ(plan.launch(plan.steps().front(), point).grid[0], 7U);
+}
+
+TEST_F(Pragmas, SizesOfTypesAreNumbers) {
+  const std::string text =
+      "using real = half;\n"
+      "#pragma kernel tune(lanes = 2, 4) tune(T = float, double) set(V = float4)\n"
+      "#pragma kernel problem_size(rows) block_size(lanes) buffers(out[rows])\n"
+      "#pragma kernel set(row = lanes * sizeof(T)) restriction((int) row <= 16)\n"
+      "#pragma kernel shared_memory(row + sizeof( V ) + sizeof(U) + sizeof(real*))\n"
+      "template <typename T, typename V, typename U = real>\n"
+      "__global__ void f(float* out, int rows) {}\n";
+  EXPECT_EQ(points(text), 3);
+  const KernelPlan plan = planned(text);
+  Point point;
+  plan.fill(point, std::vector{1000}, std::vector{0, 1});
+  EXPECT_EQ(plan.launch(plan.steps().front(), point).shared_bytes, 2 * 8 + 16 + 2 + 8);
+  const auto with = [&](const std::string& shared) {
+    return refusal(std::string(kPragmas) + "#pragma kernel shared_memory(" + shared + ")\n" +
+                   kKernel);
+  };
+  EXPECT_THAT(with("sizeof(Particle)"), HasSubstr("'Particle'"));
+  EXPECT_THAT(with("4 * sizeof out"), HasSubstr("write sizeof(TYPE)"));
 }
 
 TEST_F(Pragmas, CommentsAndContinuedLinesChangeNothing) {

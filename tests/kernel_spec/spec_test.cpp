@@ -232,6 +232,19 @@ TEST_F(Spec, EachHeaderSeesThoseOfItsOwnFolder) {
   EXPECT_EQ(program.headers.size(), 7U);
 }
 
+TEST_F(Spec, IncludeNextLooksBehindTheFolderOfItsFile) {
+  Json json = small();
+  json["include"] = {"mine", "theirs"};
+  directory_.write("spec/f.cu", "#include <config.h>\n" + std::string(kSource));
+  directory_.write("spec/mine/config.h", "#include_next <config.h>\n");
+  directory_.write("spec/theirs/config.h", "#include_next \"config.h\"\nconstexpr int kEnd = 1;\n");
+  directory_.write("config.h", "outside\n");
+  const KernelProgram program = program_of(json);
+  EXPECT_EQ(program.headers.at("mine/config.h"), "#include_next <theirs/config.h>\n");
+  EXPECT_THAT(program.headers.at("theirs/config.h"), HasSubstr("#include_next \"config.h\""));
+  EXPECT_EQ(program.headers.size(), 2U);
+}
+
 TEST_F(Spec, TakesSourcesOf16MiB) {
   constexpr std::size_t kMost = std::size_t{16} << 20;
   std::string source = kSource;

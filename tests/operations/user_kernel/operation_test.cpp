@@ -126,6 +126,7 @@ TEST(UserKernel, CompilesWithTheHeadersOfTheStandardLibrary) {
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <thrust/complex.h>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -142,7 +143,7 @@ extern "C" __global__ void scale(float* y, const float* x, float factor, int n) 
   using Reduce = cub::BlockReduce<float, block_size_x>;
   __shared__ typename Reduce::TempStorage storage;
   std::array<float, 2> two{1.f, float(M_PI)};
-  std::complex<float> c(1.f, 2.f);
+  const thrust::complex<float> c = thrust::conj(thrust::exp(thrust::complex<float>(1.f, 2.f))) * 2.f;
   std::size_t i = blockIdx.x * block_size_x + threadIdx.x;
   assert(n > 0);
   if (i < n) y[i] = factor * Reduce(storage).Sum(x[i]) + two[1] + std::sqrt(c.real()) + sum_of({1, 2})
