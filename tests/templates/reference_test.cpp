@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Kernels for checks and for calibration compile.
+#include "tests/support/compile_once.h"
 #include "tests/support/test.h"
 #include <swr/generator.h>
 
@@ -13,7 +14,7 @@ struct ReferenceEntry {
 class ReferenceTemplate : public ::testing::TestWithParam<int> {};
 
 TEST_P(ReferenceTemplate, CompilesWithoutSpills) {
-  const Generator generator{GeneratorOptions{}};
+  const Generator generator = test::generator_compiling_once();
   for (const auto& [path, entry] :
        {ReferenceEntry{"reference/attention_reference.cu", "swr_attention_reference"},
         ReferenceEntry{"reference/random_fill.cu", "swr_random_fill"},
@@ -37,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, ReferenceTemplate, ::testing::Values(80,
 class CalibrationTemplate : public ::testing::TestWithParam<int> {};
 
 TEST_P(CalibrationTemplate, CompilesWithoutSpills) {
-  const Generator generator{GeneratorOptions{}};
+  const Generator generator = test::generator_compiling_once();
   for (const char* entry : {"swr_fma_rate", "swr_exp2_rate", "swr_mma_rate"}) {
     const auto kernel = generator.compile_template("calibration/rates.cu", entry, GetParam());
     EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;

@@ -730,7 +730,7 @@ TEST_F(SwrTune, CompilesForAnAbsentGpuWhatTheModelRanksFirst) {
   EXPECT_THAT(predicted, HasSubstr("compiled: " + std::to_string(space / 10) + " of " +
                                    std::to_string(space) + " variants"));
   // Who names an axis sees each of its values.
-  EXPECT_THAT(run(softmax + "--quiet --verbose --stages 1"),
+  EXPECT_THAT(run(softmax + "--quiet --verbose --stages 1 --vector 8 --held 1"),
               Not(HasSubstr("those that the model ranks first")));
 }
 

@@ -3,6 +3,7 @@
 // default space and of GEMM have the others, and for every value of every axis. The tiles of the
 // default space stay in registers at the largest head_dim they are offered for.
 #include "operations/attention/space.h"
+#include "tests/support/compile_once.h"
 #include "tests/support/test.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -44,7 +45,7 @@ AttentionVariant hopper(int tile_m, int tile_n) {
 
 /// The constraint that drops a variant once it is compiled; empty when none does.
 std::string dropped_because(const AttentionProblem& problem, const AttentionVariant& variant) {
-  static const Generator generator({});
+  static const Generator generator = test::generator_compiling_once();
   try {
     const CompiledKernel kernel = generator.compile(problem, variant, kH200.sm_arch);
     const auto dropped = check_compiled(problem, variant, kH200, kernel.resources);
