@@ -5,6 +5,7 @@
 #include "core/json.h"
 #include "core/operation.h"
 #include "core/sha256.h"
+#include "export/staging_directory.h"
 #include "generator/kernel_archive.h"
 #include "generator/kernel_recipe.h"
 #include <swr/error.h>
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <span>
@@ -135,61 +135,6 @@ ExportedKernel describe(const StoredResult& stored, const CompiledKernel& kernel
           .rebuilt = is_rebuilt(stored, kernel)};
 }
 
-[[noreturn]] void fail_to_write(const fs::path& path, const std::string& cause) {
-  throw Error(ErrorCode::not_writable, path.string() + " cannot be written (" + cause +
-                                           "); choose another directory or change its permissions");
-}
-
-void require(const std::error_code& failure, const fs::path& path) {
-  if (failure) {
-    fail_to_write(path, failure.message());
-  }
-}
-
-/// A directory beside the target, so that a rename moves it there; removed unless that happened.
-class StagingDirectory {
- public:
-  explicit StagingDirectory(const fs::path& target) {
-    std::error_code failure;
-    fs::create_directories(target.parent_path(), failure);
-    require(failure, target);
-    // What is there already may be another user's, with links to files of this one.
-    constexpr int kMostTried = 100;
-    const std::string name = target.string() + ".new-" + std::to_string(getpid());
-    for (int tried = 0; path_.empty(); ++tried) {
-      const fs::path free = name + (tried == 0 ? "" : "-" + std::to_string(tried));
-      if (fs::create_directory(free, failure)) {
-        path_ = free;
-      } else if (tried == kMostTried || (failure && failure != std::errc::file_exists)) {
-        fail_to_write(target, failure ? failure.message() : free.string() + " is there");
-      }
-    }
-  }
-  ~StagingDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  StagingDirectory(const StagingDirectory&) = delete;
-  StagingDirectory& operator=(const StagingDirectory&) = delete;
-
-  const fs::path& path() const { return path_; }
-
-  void write(const std::string& name, std::span<const char> bytes) const {
-    std::error_code failure;
-    fs::create_directories((path_ / name).parent_path(), failure);
-    require(failure, path_ / name);
-    std::ofstream file(path_ / name, std::ios::binary);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    if (!file) {
-      fail_to_write(path_ / name, "the write failed");
-    }
-  }
-
- private:
-  fs::path path_;
-};
-
 /// Files of a package, by its own list; empty when it is none.
 std::set<std::string> files_of_package(const fs::path& directory) {
   const Json json = read_json_file(directory / kManifestFile);
@@ -246,8 +191,10 @@ void require_replaceable(const fs::path& out) {
 }
 
 /// Moves the staged directory to `out`; what was there stays until the new one is in place.
-void put_in_place(const fs::path& staged, const fs::path& out) {
+void put_in_place(StagingDirectory& staging, const fs::path& out) {
+  const fs::path& staged = staging.path();
   std::error_code failure;
+  staging.unlock();
   if (!fs::exists(out, failure) || fs::is_empty(out, failure)) {
     fs::rename(staged, out, failure);
     require(failure, out);
@@ -255,6 +202,7 @@ void put_in_place(const fs::path& staged, const fs::path& out) {
   }
   // Where the file system can, there is always one of the two; `staged` is removed with its owner.
   if (renameat2(AT_FDCWD, staged.c_str(), AT_FDCWD, out.c_str(), RENAME_EXCHANGE) == 0) {
+    staging.lock();
     return;
   }
   const fs::path former = out.string() + ".old-" + std::to_string(getpid());
@@ -348,12 +296,12 @@ Manifest export_kernels(const Store* store, const CubinSource& cubins, const fs:
   const fs::path target = resolve(out);
   require_replaceable(target);
   const Winners winners = collect(store, cubins, filter);
-  const StagingDirectory staging(target);
+  StagingDirectory staging(target);
   for (std::size_t i = 0; i < winners.kernels.size(); ++i) {
     staging.write(winners.manifest.kernels[i].file, characters(winners.kernels[i].cubin));
   }
   staging.write(kManifestFile, to_text(winners.manifest));
-  put_in_place(staging.path(), target);
+  put_in_place(staging, target);
   return winners.manifest;
 }
 
@@ -363,11 +311,11 @@ Manifest export_package(const Store* store, const CubinSource& cubins, const fs:
   require_replaceable(target);
   const Winners winners = collect(store, cubins, filter);
   const PackageFiles files = package_files(winners.manifest, winners.kernels, name);
-  const StagingDirectory staging(target);
+  StagingDirectory staging(target);
   for (const auto& [path, text] : files) {
     staging.write(path, text);
   }
-  put_in_place(staging.path(), target);
+  put_in_place(staging, target);
   return winners.manifest;
 }
 

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "export/export.h"
 
+#include "core/files.h"
 #include "core/json.h"
 #include "core/sha256.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_variant.h>
 #include <swr/version.h>
+
+#include <csignal>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 namespace swr {
 namespace {
@@ -97,6 +104,47 @@ TEST_F(ExportTest, LeavesAFolderWithTheNameOfItsOwnAlone) {
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_EQ(std::distance(fs::directory_iterator(taken), fs::directory_iterator()), 1);
   EXPECT_EQ(read_manifest(out_).kernels.size(), 1U);
+}
+
+TEST_F(ExportTest, RemovesWhatKilledOnesLeft) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr rlimit kLessThanACubin{.rlim_cur = 16, .rlim_max = 16};
+    setrlimit(RLIMIT_FSIZE, &kLessThanACubin);
+    std::signal(SIGXFSZ, SIG_DFL);
+    export_kernels(store_, key_as_cubin, out_, {});
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_THAT(leftovers(), ::testing::ElementsAre("out.new-" + std::to_string(child)));
+  do_export();
+  EXPECT_THAT(leftovers(), ::testing::IsEmpty());
+}
+
+TEST_F(ExportTest, LeavesAloneWhatLivingOnesStage) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const auto staged = [&](const std::string& name) {
+    fs::create_directory(directory_ / name.c_str());
+    std::ofstream(directory_ / (name + "/half.cubin").c_str()) << "half";
+    return directory_ / (name + "/.swr-staging").c_str();
+  };
+  const FileDescriptor held(open(staged("out.new-1").c_str(), O_RDWR | O_CREAT, 0600));
+  ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
+  fs::create_symlink("../tuned.db", staged("out.new-2"));
+  std::ofstream{staged("elsewhere")};
+  fs::create_directory_symlink("elsewhere", directory_ / "out.new-3");
+  fs::create_hard_link(directory_ / "elsewhere/half.cubin", staged("out.new-4"));
+  do_export();
+  EXPECT_THAT(leftovers(),
+              ::testing::UnorderedElementsAre("out.new-1", "out.new-2", "out.new-3", "out.new-4",
+                                              "elsewhere"));
+  EXPECT_TRUE(fs::exists(directory_ / "elsewhere/half.cubin"));
+  ASSERT_EQ(flock(held.get(), LOCK_UN), 0);
+  do_export();
+  EXPECT_FALSE(fs::exists(directory_ / "out.new-1"));
 }
 
 TEST_F(ExportTest, ThatHoldsALinkOfOthersIsNotReplaced) {
