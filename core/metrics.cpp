@@ -119,8 +119,8 @@ constexpr std::array kMetrics{
            duration},
     Metric{"tflop_per_s", "TFLOP/s", "Operations of both products over the time.",
            [](const Problem& problem, const Result& result) -> Value {
-             return result.state == ResultState::ok ? Value(tflop_per_s(problem, result))
-                                                    : std::nullopt;
+             const auto rate = tflop_per_s(problem, result);
+             return rate && result.state == ResultState::ok ? Value(*rate) : std::nullopt;
            },
            plain},
     Metric{"energy_mj", "mJ",
@@ -142,9 +142,11 @@ constexpr std::array kMetrics{
     Metric{"gflop_per_j", "", "Operations over the energy.",
            [](const Problem& problem, const Result& result) {
              constexpr double kOperationsPerGigaAndMillijoule = 1e6;
-             return of_energy(result, [&](const Energy& energy) {
-               return flop_count(problem) / energy.mean_mj() / kOperationsPerGigaAndMillijoule;
+             const double flops = flop_count(problem);
+             const auto each = of_energy(result, [&](const Energy& energy) {
+               return flops / energy.mean_mj() / kOperationsPerGigaAndMillijoule;
              });
+             return flops > 0.0 ? each : std::nullopt;
            },
            plain, false, true},
     Metric{"relative_error", "", "L2 norm of the error over that of the fp32 reference.",
@@ -180,11 +182,12 @@ constexpr std::array kMetrics{
 
 std::span<const Metric> metrics() { return kMetrics; }
 
-double tflop_per_s(const Problem& problem, const VariantResult& result) {
+std::optional<double> tflop_per_s(const Problem& problem, const VariantResult& result) {
   constexpr double kOperationsPerTeraAndMicrosecond = 1e6;
-  return result.time_us() > 0.0
-             ? flop_count(problem) / result.time_us() / kOperationsPerTeraAndMicrosecond
-             : 0.0;
+  const double flops = flop_count(problem);
+  return flops > 0.0 && result.time_us() > 0.0
+             ? std::optional(flops / result.time_us() / kOperationsPerTeraAndMicrosecond)
+             : std::nullopt;
 }
 
 }  // namespace swr

@@ -395,15 +395,19 @@ double least_bytes(const Problem& problem) {
 void write_rates(std::ostream& out, const Problem& problem, const VariantResult& result) {
   const double bytes = least_bytes(problem);
   const double flops = flop_count(problem);
-  out << general_text(bytes) << ',' << general_text(flops) << ','
-      << (bytes > 0.0 ? general_text(flops / bytes) : "") << ',';
+  // A spec need not say what its kernel does.
+  const auto known = [](double amount, double value) {
+    return amount > 0.0 ? general_text(value) : "";
+  };
+  out << known(bytes, bytes) << ',' << known(flops, flops) << ','
+      << known(std::min(bytes, flops), flops / bytes) << ',';
   if (result.state != ResultState::ok) {
     out << ",,";
     return;
   }
   const double time_us = result.time_us();
-  out << general_text(time_us / kUsPerMs) << ',' << general_text(bytes / time_us / kGigaPerUs)
-      << ',' << general_text(flops / time_us / kGigaPerUs);
+  out << general_text(time_us / kUsPerMs) << ',' << known(bytes, bytes / time_us / kGigaPerUs)
+      << ',' << known(flops, flops / time_us / kGigaPerUs);
 }
 
 }  // namespace

@@ -68,13 +68,15 @@ GpuProfile report_profile(const TuneReport& report) {
                                                     : GpuProfile{};
 }
 
-/// TFLOP/s, and how far a prediction may be off, or what is likely where that is known.
+/// TFLOP/s, and how far a prediction may be off, or what is likely where that is known. Empty where
+/// the rate is unknown.
 std::string rate_text(const TuneReport& report, const VariantResult& result,
                       const GpuProfile& profile) {
-  const double rate = tflop_per_s(report.problem, result);
+  const auto rate = tflop_per_s(report.problem, result);
   const Prediction* prediction = result.prediction();
-  return uncertain_rate_text(rate, prediction == nullptr ? 0.0 : prediction->relative_error,
-                             prediction_bias(report.problem, result, profile));
+  return rate ? uncertain_rate_text(*rate, prediction == nullptr ? 0.0 : prediction->relative_error,
+                                    prediction_bias(report.problem, result, profile))
+              : "";
 }
 
 /// Whether the model cannot tell it from the best: the times differ by less than its error.
@@ -158,8 +160,9 @@ void print_best(std::ostream& out, const TuneReport& report, const ReportStyle& 
     }
     return;
   }
-  out << "best: " << describe(best->variant) << ": " << time_text(best->time_us()) << ", "
-      << rate_text(report, *best, report_profile(report)) << " TFLOP/s ("
+  const std::string rate = rate_text(report, *best, report_profile(report));
+  out << "best: " << describe(best->variant) << ": " << time_text(best->time_us())
+      << (rate.empty() ? "" : ", " + rate + " TFLOP/s") << " ("
       << to_string(best->provenance()) << (finals_us(*best) ? ", in the finals" : "") << ")\n";
   if (style.verbose) {
     out << "  key " << to_key(best->variant) << "\n";

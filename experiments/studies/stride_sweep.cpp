@@ -21,7 +21,7 @@ using Value = std::optional<double>;
 int stride_of(const Variant& variant) { return variant.as<GemmVariant>().swizzle_stride; }
 
 double rate(const StrideSweep& sweep, const VariantResult& result) {
-  return tflop_per_s(sweep.problem, result);
+  return tflop_per_s(sweep.problem, result).value_or(0.0);
 }
 
 Value dram_mb(const VariantResult& result) {

@@ -102,7 +102,7 @@ void write_tile_choices(std::ostream& out, const Study& study, const ResultOf& r
         << " | " << tile_text(variant_of(choice.best)) << " | " << variant_of(choice.best).stages
         << " | " << time_text(choice.best.time_us()) << " | "
         << (measurement != nullptr ? time_text(measurement->p95_us) : "-") << " | "
-        << uncertain_text(tflop_per_s(choice.problem, choice.best),
+        << uncertain_text(tflop_per_s(choice.problem, choice.best).value_or(0.0),
                           prediction != nullptr ? prediction->relative_error : 0.0)
         << " | " << (choice.runner_up ? tile_text(variant_of(*choice.runner_up)) : "-") << " | "
         << (choice.runner_up

@@ -201,12 +201,13 @@ std::optional<Roofline> roofline(const Problem& problem, const VariantResult& re
                                  const GpuProfile& profile) {
   const double flop = flop_count(problem);
   const double bytes = least_bytes(problem);
-  if (!(flop > 0.0) || !(bytes > 0.0)) {
+  const auto rate = tflop_per_s(problem, result);
+  if (!rate || !(bytes > 0.0)) {
     return std::nullopt;
   }
   Roofline roof{.peak_tflop_per_s = peak_tflop_per_s(problem, result, profile),
                 .dram_gb_per_s = bandwidth_gb_per_s(profile),
-                .tflop_per_s = tflop_per_s(problem, result),
+                .tflop_per_s = *rate,
                 .algorithmic_intensity = flop / bytes,
                 .observed_intensity = std::nullopt};
   const auto moved = dram_bytes(result);
@@ -220,9 +221,9 @@ std::vector<UnitUse> unit_use(const Problem& problem, const VariantResult& resul
                               const GpuProfile& profile) {
   const double time_us = result.time_us();
   std::vector<UnitUse> use;
-  if (problem.operation().multiplies_matrices()) {
-    use.push_back({"tensor cores",
-                   tflop_per_s(problem, result) / peak_tflop_per_s(problem, result, profile)});
+  const auto rate = tflop_per_s(problem, result);
+  if (rate && problem.operation().multiplies_matrices()) {
+    use.push_back({"tensor cores", *rate / peak_tflop_per_s(problem, result, profile)});
   }
   if (const double exponentials = problem.operation().exponential_count(problem);
       exponentials > 0.0) {

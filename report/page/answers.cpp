@@ -57,11 +57,10 @@ std::string peers_sentence(const ProblemStory& field) {
 std::string best_sentence(const ProblemStory& field) {
   const VariantStory& best = field.best();
   const bool in_finals = best.finalist != nullptr && is_final(best.result());
-  const double rate = tflop_per_s(field.problem, best.result());
+  const auto rate = tflop_per_s(field.problem, best.result());
   const double bias = prediction_bias(field.problem, best.result(), field.profile);
   return describe(best.result().variant) + " with " + time_text(best.result().time_us()) +
-         (rate > 0.0 ? ", " + uncertain_rate_text(rate, error_of_best(field), bias) + " TFLOP/s"
-                     : "") +
+         (rate ? ", " + uncertain_rate_text(*rate, error_of_best(field), bias) + " TFLOP/s" : "") +
          " (" + std::string(to_string(field.provenance)) + (in_finals ? ", in the finals" : "") +
          ")." + peers_sentence(field) + shipped_sentence(field);
 }

@@ -99,7 +99,7 @@ TEST(Report, ABiasSaysWhatIsLikelyInPlaceOfBothSides) {
   for (VariantResult& result : report.results) {
     std::get<Prediction>(result.outcome).relative_error = 0.13;
   }
-  const double rate = tflop_per_s(report.problem, report.results[0]);
+  const double rate = tflop_per_s(report.problem, report.results[0]).value();
   EXPECT_THAT(printed(report), HasSubstr(uncertain_rate_text(rate, 0.13, -0.132) + " TFLOP/s"));
   EXPECT_EQ(uncertain_rate_text(55.31, 0.13, -0.142), "55, likely 47");
   EXPECT_EQ(uncertain_rate_text(55.31, 0.13, 0.0), "55 ± 7");

@@ -2,6 +2,7 @@
 #include "core/operation.h"
 
 #include "core/json.h"
+#include "core/metrics.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/kept_folder.h"
@@ -43,6 +44,24 @@ TEST(UserKernel, IsRegisteredOnceForEqualSpecs) {
   EXPECT_NE(kernel_digest(changed), kernel_digest(first));
   EXPECT_LE(operations().size(), before + 2);
   EXPECT_THAT(operations_of_swr(), Not(Contains(&first)));
+}
+
+TEST(UserKernel, OfASpecWithoutFlopsHasNoRate) {
+  KernelSpec silent = test::scale_spec("silent");
+  silent.flops.clear();
+  const auto has_rate = [](const KernelSpec& spec) {
+    const Problem problem = register_kernel(spec).default_problem();
+    VariantResult result{.variant = default_variant(problem, limits())};
+    result.outcome = Measurement{.median_us = 10.0, .energy = Energy{.samples_mj = {1.0}}};
+    int rates = 0;
+    for (const Metric& metric : metrics()) {
+      const bool is_rate = metric.key == "tflop_per_s" || metric.key == "gflop_per_j";
+      rates += is_rate && metric.value(problem, result) ? 1 : 0;
+    }
+    return rates;
+  };
+  EXPECT_EQ(has_rate(test::scale_spec()), 2);
+  EXPECT_EQ(has_rate(silent), 0);
 }
 
 /// Programs ask for answers by it; results do not depend on it.
