@@ -144,10 +144,11 @@ std::optional<timespec> time_of(const fs::path& file) {
   return stat(file.c_str(), &status) == 0 ? std::optional(status.st_mtim) : std::nullopt;
 }
 
-milliseconds between(const timespec& from, const timespec& to) {
+/// A file may be of any year, further away than nanoseconds reach.
+std::chrono::duration<double> between(const timespec& from, const timespec& to) {
   const auto of = [](const timespec& time) {
-    return std::chrono::duration_cast<milliseconds>(std::chrono::seconds(time.tv_sec) +
-                                                    std::chrono::nanoseconds(time.tv_nsec));
+    return std::chrono::duration<double>(static_cast<double>(time.tv_sec)) +
+           std::chrono::nanoseconds(time.tv_nsec);
   };
   return of(to) - of(from);
 }

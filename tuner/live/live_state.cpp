@@ -21,8 +21,15 @@ constexpr long long kNoGpu = -1;
 /// More than there are; a file may say what it likes.
 constexpr std::size_t kMostGpus = 1024;
 constexpr std::size_t kMostStates = 32;
-constexpr std::size_t kMostTimes = std::size_t{1} << 18;
+constexpr std::size_t kMostTimes = std::size_t{1} << 18;  ///< Of all runs.
+constexpr std::size_t kMostBytesOfAText = 1024;
 constexpr std::size_t kMostFinished = 50;
+
+std::string clipped(std::string text) {
+  text.resize(std::min(text.size(), kMostBytesOfAText));
+  text.shrink_to_fit();
+  return text;
+}
 
 /// The field, or a default where it is not there or of another type.
 template <typename T>
@@ -34,7 +41,11 @@ T field(const Json& event, const char* name, T otherwise) {
     return otherwise;
   }
   try {
-    return found->template get<T>();
+    if constexpr (std::is_same_v<T, std::string>) {
+      return clipped(found->template get<std::string>());
+    } else {
+      return found->template get<T>();
+    }
   } catch (const Json::exception&) {
     return otherwise;
   }
@@ -56,12 +67,6 @@ Json pairs_json(const std::vector<std::pair<long long, double>>& pairs) {
     json.push_back({done, time_us});
   }
   return json;
-}
-
-void note(std::vector<std::pair<long long, double>>& times, long long done, double time_us) {
-  if (times.size() < kMostTimes) {
-    times.emplace_back(done, time_us);
-  }
 }
 
 Json run_json(long long gpu, const LiveRun& run) {
@@ -90,7 +95,7 @@ std::string title_of(const Json& event) {
   if (!title.empty() || !event.contains("problem")) {
     return title;
   }
-  return event["problem"].dump();
+  return clipped(event["problem"].dump());
 }
 
 }  // namespace
@@ -122,7 +127,16 @@ void LiveState::take(const std::string& line) {
   run.changed_at = field<double>(event, "at", run.changed_at);
 }
 
+void LiveState::note(std::vector<std::pair<long long, double>>& times, long long done,
+                     double time_us) {
+  if (times_ < kMostTimes) {
+    times.emplace_back(done, time_us);
+    ++times_;
+  }
+}
+
 void LiveState::start(LiveRun& run, const Json& event) {
+  times_ -= run.times_us.size() + run.bests_us.size();
   // A phase may have been named before: choosing what to try comes first.
   run = LiveRun{};
   run.title = title_of(event);

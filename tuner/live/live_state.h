@@ -60,8 +60,10 @@ class LiveState {
   void start(LiveRun& run, const Json& event);
   void variant(LiveRun& run, const Json& event);
   void end(LiveRun& run, const Json& event);
+  void note(std::vector<std::pair<long long, double>>& times, long long done, double time_us);
 
   std::map<long long, LiveRun> by_gpu_;  ///< -1 where events name no GPU.
+  std::size_t times_ = 0;                ///< That the runs hold.
   std::size_t finished_ = 0;
   std::deque<Finished> last_;  ///< Of those that finished, the newest first.
   std::size_t unread_ = 0;
