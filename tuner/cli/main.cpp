@@ -2,9 +2,12 @@
 // The swr-tune program.
 #include "tuner/cli/commands.h"
 
+#include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <fcntl.h>
 #include <iostream>
+#include <new>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -20,9 +23,25 @@ void open_standard_streams() {
   close(file);
 }
 
+std::atomic<char*> reserve = nullptr;
+
+/// The first time that memory runs out, destructors get some: those of the JSON library take memory,
+/// and what a destructor throws ends the process.
+[[noreturn]] void out_of_memory() {
+  delete[] reserve.exchange(nullptr);
+  throw std::bad_alloc();
+}
+
+void keep_memory_for_destructors() {
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  reserve = new (std::nothrow) char[kBytes];
+  std::set_new_handler(out_of_memory);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_memory_for_destructors();
   open_standard_streams();
   // A limit on the size of files is then an error of the write, as a full disk is.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -12,8 +12,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <ostream>
 #include <sys/ioctl.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -286,6 +288,14 @@ int run_reporting(const std::function<int()>& body, const Environment& environme
     return report_error(err, environment,
                         "cannot use " + path + " (" + error.code().message() +
                             "); name files by paths that are there",
+                        kExitFailure);
+  } catch (const std::bad_alloc&) {
+    return report_error(err, environment, "there is not enough memory; see `ulimit -v`",
+                        kExitFailure);
+  } catch (const std::system_error& error) {  // Of a thread that cannot be made.
+    return report_error(err, environment,
+                        std::string("the system refuses what is needed (") + error.what() +
+                            "); see `ulimit -a`",
                         kExitFailure);
   } catch (const std::exception& error) {
     return report_error(err, environment, std::string("unexpected: ") + error.what(), kExitFailure);
