@@ -7,6 +7,7 @@
 #include "db/shape_tree.h"
 #include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/waiting.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
@@ -363,13 +364,9 @@ TEST_F(LookupTest, TwoLookupsInOneThreadAreNotConfused) {
 TEST_F(LookupTest, TheWatcherSeesAChange) {
   const Lookup lookup(path_, {.watch_every = std::chrono::milliseconds(1)});
   record(problem_of(4096), measured(tile(64, 64), 10.0));
-  while (lookup.size() == 0) {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(comes_true([&] { return lookup.size() == 1; }));
   fs::remove(path_);
-  while (lookup.watch_error().empty()) {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(comes_true([&] { return !lookup.watch_error().empty(); }));
   EXPECT_THAT(lookup.watch_error(), ::testing::HasSubstr("does not exist"));
   EXPECT_EQ(lookup.size(), 1U);
 }

@@ -101,11 +101,11 @@ TEST(Processes, AreForkedWhileThreadsReadAndReadToo) {
       }
     });
   }
-  alarm(120);
+  alarm(300);
   at_fork = [&] { shared.refresh(); };
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(status_of(in_child([&] {
-                alarm(20);
+                alarm(100);
                 Lookup{path};
                 shared.refresh();
               })),

@@ -135,6 +135,29 @@ TEST_F(Output, KeepsTheFileThatWasThereWhenItCannotBeWrittenWhole) {
   EXPECT_EQ(status.st_mode & 0777U, 0640U);
 }
 
+/// Whatever is under way when there is no more: destructors take memory, too.
+TEST_F(Output, IsOneErrorWhereMemoryRunsOut) {
+  std::ofstream list(path("list.json"));
+  list << "[0";
+  for (int i = 0; i < 200'000; ++i) {
+    list << ",[[1],[2]]";
+  }
+  list << "]";
+  list.close();
+  int refused = 0;
+  for (int mib = 40; mib < 90; mib += 2) {
+    const std::string command = "ulimit -v " + std::to_string(mib * 1024) +
+                                "; exec '" SWR_TUNE_PROGRAM "' plan --shapes '" +
+                                path("list.json") + "' --out '" + path("work.json") + "' >'" +
+                                path("stdout.txt") + "' 2>&1";
+    const int status = std::system(("sh -c \"" + command + "\"").c_str());
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 128) << mib << " MiB";
+    const std::string text = bytes_of(path("stdout.txt"));
+    refused += text == "swr-tune: error: there is not enough memory; see `ulimit -v`\n" ? 1 : 0;
+  }
+  EXPECT_GT(refused, 0);
+}
+
 TEST_F(Output, FollowsALinkInsteadOfReplacingIt) {
   fs::create_directory(path("pages"));
   fs::create_symlink("pages/page.html", path("latest.html"));
