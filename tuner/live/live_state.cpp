@@ -275,6 +275,15 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostBytesOfALine = std::size_t{1} << 20;
 
+/// Empty where it cannot be read: one of many must not hide the others.
+std::string part_of(const RegularFile& file, std::size_t offset) {
+  try {
+    return file.read(offset, kMostBytes);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 std::optional<RegularFile> opened(const std::filesystem::path& path) {
   try {
     return RegularFile(path);
@@ -298,7 +307,7 @@ EventFollower::News EventFollower::read() {
     news.is_new_file = true;
   }
   inode_ = inode;
-  const std::string text = file->read(offset_, kMostBytes);
+  const std::string text = part_of(*file, offset_);
   offset_ += text.size();
   news.lines = whole_lines(text);
   news.is_more = offset_ < size;
