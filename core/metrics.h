@@ -35,8 +35,8 @@ std::span<const Metric> metrics();
 inline constexpr std::array<std::string_view, 4> kFurtherMetricNames{"registers", "l2_misses",
                                                                      "dram_bytes", "occupancy"};
 
-/// Floating-point operations per second in units of 1e12; empty where the time is unknown or, as of a
-/// spec without `flops`, the operations are.
+/// Floating-point operations per second in units of 1e12; empty where the time is unknown or, as of
+/// a spec without `flops`, the operations are.
 std::optional<double> tflop_per_s(const Problem& problem, const VariantResult& result);
 
 }  // namespace swr

@@ -39,8 +39,7 @@ void remove_contents(const FileDescriptor& folder) {
 
 /// Only a folder with a lock's file that nobody holds; whatever else has such a name is not swr's.
 void remove_if_left(const fs::path& path) {
-  const FileDescriptor folder(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (folder.get() < 0) {
     return;
   }

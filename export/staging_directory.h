@@ -16,8 +16,8 @@ namespace swr {
 /// Throws: Error{not_writable} when there is a failure.
 void require(const std::error_code& failure, const std::filesystem::path& path);
 
-/// A folder of its own, TARGET.new-PID or with a number behind it; removed unless it was moved. While
-/// it is written a file in it is locked: in one whose lock is free a process was killed.
+/// A folder of its own, TARGET.new-PID or with a number behind it; removed unless it was moved.
+/// While it is written a file in it is locked: in one whose lock is free a process was killed.
 class StagingDirectory {
  public:
   /// Removes those of killed processes first. Throws: Error{not_writable}.

@@ -162,8 +162,8 @@ void print_best(std::ostream& out, const TuneReport& report, const ReportStyle& 
   }
   const std::string rate = rate_text(report, *best, report_profile(report));
   out << "best: " << describe(best->variant) << ": " << time_text(best->time_us())
-      << (rate.empty() ? "" : ", " + rate + " TFLOP/s") << " ("
-      << to_string(best->provenance()) << (finals_us(*best) ? ", in the finals" : "") << ")\n";
+      << (rate.empty() ? "" : ", " + rate + " TFLOP/s") << " (" << to_string(best->provenance())
+      << (finals_us(*best) ? ", in the finals" : "") << ")\n";
   if (style.verbose) {
     out << "  key " << to_key(best->variant) << "\n";
   }

@@ -138,9 +138,8 @@ TEST_F(ExportTest, LeavesAloneWhatLivingOnesStage) {
   fs::create_directory_symlink("elsewhere", directory_ / "out.new-3");
   fs::create_hard_link(directory_ / "elsewhere/half.cubin", staged("out.new-4"));
   do_export();
-  EXPECT_THAT(leftovers(),
-              ::testing::UnorderedElementsAre("out.new-1", "out.new-2", "out.new-3", "out.new-4",
-                                              "elsewhere"));
+  EXPECT_THAT(leftovers(), ::testing::UnorderedElementsAre("out.new-1", "out.new-2", "out.new-3",
+                                                           "out.new-4", "elsewhere"));
   EXPECT_TRUE(fs::exists(directory_ / "elsewhere/half.cubin"));
   ASSERT_EQ(flock(held.get(), LOCK_UN), 0);
   do_export();

@@ -25,8 +25,8 @@ void open_standard_streams() {
 
 std::atomic<char*> reserve = nullptr;
 
-/// The first time that memory runs out, destructors get some: those of the JSON library take memory,
-/// and what a destructor throws ends the process.
+/// The first time that memory runs out, destructors get some: those of the JSON library take
+/// memory, and what a destructor throws ends the process.
 [[noreturn]] void out_of_memory() {
   delete[] reserve.exchange(nullptr);
   throw std::bad_alloc();

@@ -293,10 +293,10 @@ int run_reporting(const std::function<int()>& body, const Environment& environme
     return report_error(err, environment, "there is not enough memory; see `ulimit -v`",
                         kExitFailure);
   } catch (const std::system_error& error) {  // Of a thread that cannot be made.
-    return report_error(err, environment,
-                        std::string("the system refuses what is needed (") + error.what() +
-                            "); see `ulimit -a`",
-                        kExitFailure);
+    return report_error(
+        err, environment,
+        std::string("the system refuses what is needed (") + error.what() + "); see `ulimit -a`",
+        kExitFailure);
   } catch (const std::exception& error) {
     return report_error(err, environment, std::string("unexpected: ") + error.what(), kExitFailure);
   }
