@@ -133,6 +133,11 @@ bool StagingDirectory::lock() {
   return true;
 }
 
-void StagingDirectory::unlock() { unlink((path_ / kLock).c_str()); }
+void StagingDirectory::unlock() {
+  const fs::path lock = path_ / kLock;
+  if (unlink(lock.c_str()) != 0) {
+    fail_to_write(lock, std::generic_category().message(errno));
+  }
+}
 
 }  // namespace swr

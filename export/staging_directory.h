@@ -33,7 +33,7 @@ class StagingDirectory {
 
   /// Makes the lock and takes it. False, with errno, where that cannot be.
   bool lock();
-  /// Takes the lock's file away: what is left is the export alone.
+  /// Takes the lock's file away: what is left is the export alone. Throws: Error{not_writable}.
   void unlock();
 
  private:

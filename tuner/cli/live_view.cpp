@@ -37,11 +37,9 @@ double now() {
 struct Followed {
   explicit Followed(const fs::path& file) : follower(file) {}
 
-  void read() {
-    // A browser asks again in a second: a long file comes in parts.
-    constexpr int kMostParts = 16;
+  void read_until(std::chrono::steady_clock::time_point end) {
     bool is_more = true;
-    for (int part = 0; part < kMostParts && is_more; ++part) {
+    while (is_more && std::chrono::steady_clock::now() < end) {
       const EventFollower::News news = follower.read();
       if (news.is_new_file) {
         state = LiveState{};
@@ -124,11 +122,10 @@ class LiveView::Watched {
     const bool is_folder = fs::is_directory(path_);
     const std::vector<fs::path> files =
         is_folder ? event_files(path_) : std::vector<fs::path>{path_};
+    read_some_of(files);
     Json json = {{"source", path_.string()}, {"now", now()}, {"sources", Json::array()}};
     for (const fs::path& file : files) {
-      Followed& followed = followed_.try_emplace(file.string(), file).first->second;
-      followed.read();
-      Json source = followed.state.snapshot();
+      Json source = of(file).state.snapshot();
       source["name"] = file.filename().string();
       json["sources"].push_back(std::move(source));
     }
@@ -139,8 +136,21 @@ class LiveView::Watched {
   }
 
  private:
+  /// A browser asks again in a second: what is long comes in parts, of each file in its turn.
+  void read_some_of(const std::vector<fs::path>& files) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+    for (std::size_t i = 0; i < files.size() && std::chrono::steady_clock::now() < end; ++i) {
+      of(files[turn_++ % files.size()]).read_until(end);
+    }
+  }
+
+  Followed& of(const fs::path& file) {
+    return followed_.try_emplace(file.string(), file).first->second;
+  }
+
   fs::path path_;
   std::map<std::string, Followed> followed_;
+  std::size_t turn_ = 0;
   Gpus gpus_;
 };
 
