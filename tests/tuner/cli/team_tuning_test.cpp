@@ -6,6 +6,7 @@
 #include "tests/support/fake_evaluator.h"
 #include "tests/support/kept_folder.h"
 #include "tests/support/test.h"
+#include "tests/support/waiting.h"
 #include "tests/tuner/supervise/supervision.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -252,9 +253,8 @@ TEST_F(TeamTuningTest, CtrlCEndsAllGpusAfterTheVariantInHandAndALaterRunContinue
         if (++waiting == 2) {
           kill(getpid(), SIGINT);
         }
-        while (waiting < 2 || !tune_options_.stop_requested()) {
-          std::this_thread::yield();
-        }
+        EXPECT_TRUE(
+            comes_true([&] { return waiting >= 2 && tune_options_.stop_requested(); }));
       }
       measured_by_stages(result);
     });
