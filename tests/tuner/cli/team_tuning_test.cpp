@@ -253,8 +253,7 @@ TEST_F(TeamTuningTest, CtrlCEndsAllGpusAfterTheVariantInHandAndALaterRunContinue
         if (++waiting == 2) {
           kill(getpid(), SIGINT);
         }
-        EXPECT_TRUE(
-            comes_true([&] { return waiting >= 2 && tune_options_.stop_requested(); }));
+        EXPECT_TRUE(comes_true([&] { return waiting >= 2 && tune_options_.stop_requested(); }));
       }
       measured_by_stages(result);
     });
