@@ -48,9 +48,9 @@ std::filesystem::path without_links(const std::filesystem::path& path);
 
 /// The newest commit that readers of the file see, as the index of its write-ahead log says
 /// (SQLite, "WAL-mode File Format", 2.1): bytes that differ after each commit, empty without a log.
-/// Nothing where it cannot be told, such as while another locks the file. Opens the
-/// file for a moment: SQLite alone may, as its locks of a file end when a process closes any
-/// descriptor of it. Requires: a path without links.
+/// Nothing where it cannot be told, such as while another locks the file. Opens the file for a
+/// moment: SQLite alone may, as its locks of a file end when a process closes any descriptor of it.
+/// Requires: a path without links.
 std::optional<std::string> newest_commit(const std::filesystem::path& path);
 
 /// An empty database that lives as long as its connection.

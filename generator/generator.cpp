@@ -129,9 +129,8 @@ class ParameterMacros {
   }
 
   bool are_in(std::string_view header) const {
-    return std::ranges::any_of(names_, [&](const auto& name) {
-      return find_word(header, name, 0) != header.npos;
-    });
+    return std::ranges::any_of(
+        names_, [&](const auto& name) { return find_word(header, name, 0) != header.npos; });
   }
 
   /// The outermost of such headers hides them; NVRTC has no push_macro. Without include guards of

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/expression/arithmetic.h"
 
+#include "core/trimmed.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -486,11 +487,9 @@ Value whole_root(std::span<const Value> arguments) {
   return Value::of(root);
 }
 
-/// Python's underscores between digits are left out.
+/// Refuses the underscores that Python allows between digits.
 Value integer_of_text(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const auto first = std::min(text.find_first_not_of(kBlanks), text.size());
-  std::string_view digits = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+  std::string_view digits = trimmed(text);
   digits.remove_prefix(digits.starts_with('+') && !digits.starts_with("+-") ? 1 : 0);
   long long number = 0;
   const char* const last = digits.data() + digits.size();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Pragmas as kernel_launcher has them (github.com/KernelTuner/kernel_launcher), and swr's own for
 // what its callers say at run time.
+#include "core/trimmed.h"
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/source/signatures.h"
 #include "kernel_spec/spec/element_type.h"
@@ -30,11 +31,6 @@ std::string constant_text(const std::string& text) {
   } catch (const Error&) {
     return text;
   }
-}
-
-std::string trimmed(std::string_view text) {
-  const auto first = std::min(text.find_first_not_of(' '), text.size());
-  return std::string(text.substr(first, text.find_last_not_of(' ') + 1 - first));
 }
 
 using Named = std::pair<std::string, std::string>;
@@ -140,8 +136,9 @@ class DirectiveReader {
   /// NAME = TEXT.
   Named assignment(const std::string& body) const {
     const auto equals = body.find('=');
-    Named named{trimmed(std::string_view(body).substr(0, equals)),
-                equals == body.npos ? "" : trimmed(std::string_view(body).substr(equals + 1))};
+    const std::string_view text = body;
+    Named named{trimmed(text.substr(0, equals)),
+                equals == body.npos ? "" : trimmed(text.substr(equals + 1))};
     if (named.first.empty() || named.second.empty()) {
       refuse("write " + directive_->word + "(NAME = ...), not " + directive_->word + "(" + body +
              ")");
@@ -318,7 +315,7 @@ class PragmaReader {
       if (open == text.npos || open > close || close == text.npos) {
         refuse("write sizeof(TYPE)");
       }
-      const std::string type = trimmed(text.substr(open + 1, close - open - 1));
+      const std::string type(trimmed(std::string_view(text).substr(open + 1, close - open - 1)));
       made += text.substr(kept, at - kept) + bytes_of_any(type);
       kept = close + 1;
     }

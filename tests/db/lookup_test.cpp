@@ -31,6 +31,14 @@ class LookupTest : public ::testing::Test {
     store_.record(run_, problem, device, result);
   }
 
+  /// With its log, and open nowhere.
+  fs::path copied() const {
+    const fs::path copy = directory_ / "copy.db";
+    fs::copy_file(path_, copy);
+    fs::copy_file(path_.string() + "-wal", copy.string() + "-wal");
+    return copy;
+  }
+
   TempDirectory directory_;
   fs::path path_ = directory_ / "tuned.db";
   Store store_{path_, Store::Mode::read_write};
@@ -207,10 +215,7 @@ TEST_F(LookupTest, ACommitIsSeenThatLeavesTheFilesAlike) {
 
 TEST_F(LookupTest, ALogThatNobodyHasOpenIsReadOnce) {
   record(problem_of(4096), measured(tile(64, 64), 10.0));
-  const fs::path copy = directory_ / "copy.db";
-  fs::copy_file(path_, copy);
-  fs::copy_file(path_.string() + "-wal", copy.string() + "-wal");
-  Lookup lookup(copy);
+  Lookup lookup(copied());
   EXPECT_EQ(lookup.size(), 1U);
   EXPECT_FALSE(lookup.refresh());
   EXPECT_FALSE(lookup.refresh());
@@ -230,9 +235,7 @@ TEST_F(LookupTest, CommitsAreSeenThroughALink) {
 
 TEST_F(LookupTest, ALockedFileThatIsAsItWasHasNoNews) {
   record(problem_of(4096), measured(tile(64, 64), 10.0));
-  const fs::path copy = directory_ / "copy.db";
-  fs::copy_file(path_, copy);
-  fs::copy_file(path_.string() + "-wal", copy.string() + "-wal");
+  const fs::path copy = copied();
   Lookup lookup(copy);
   SQLite::Database other(copy.string(), SQLite::OPEN_READWRITE);
   other.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE");

@@ -6,6 +6,7 @@
 #include "core/ascii.h"
 #include "core/files.h"
 #include "core/reject.h"
+#include "core/trimmed.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -64,8 +65,7 @@ std::string_view host_of(std::string_view headers) {
     std::string_view value = take_until(headers, "\r\n");
     const std::string_view name = take_until(value, ":");
     if (std::ranges::equal(name, std::string_view("host"), {}, ascii::lower)) {
-      const std::size_t begin = std::min(value.find_first_not_of(" \t"), value.size());
-      host = value.substr(begin, value.find_last_not_of(" \t") + 1 - begin);
+      host = trimmed(value);
       ++hosts;
     }
   }
